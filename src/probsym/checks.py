@@ -1,0 +1,110 @@
+"""Whether tensors and masks fit the terms of a signature. Every complaint names the term and the axis at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from probsym.errors import DeviceError, DtypeError, MaskError, NonFiniteError, ShapeError
+from probsym.groups import Group, S
+
+if TYPE_CHECKING:
+    from probsym.signature import Term
+
+
+def check_tensors(
+    tensors: Sequence[Tensor], terms: Sequence[Term], side: str, groups: Mapping[str, Group], known: Mapping[str, int]
+) -> dict[str, int]:
+    """Refuse tensors whose number, rank, sizes, dtypes or devices do not fit; return all sizes by axis name.
+
+    `side` is "input" or "output"; `known` are sizes that names have already.
+    """
+    if len(tensors) != len(terms):
+        wanted = ", ".join(repr(str(term)) for term in terms)
+        raise ShapeError(f"Expected {len(terms)} {side}s: {wanted} (got {len(tensors)})")
+    sizes = dict(known)
+    for i, (term, x) in enumerate(zip(terms, tensors, strict=True)):
+        label = f"{side} {i} ({str(term)!r})"
+        if not isinstance(x, Tensor):
+            raise DtypeError(f"Expected {label} to be a tensor (got {type(x).__name__})")
+        if x.dim() != 1 + len(term.names):
+            raise ShapeError(
+                f"Expected {label} to have {1 + len(term.names)} axes, batch first (got shape {tuple(x.shape)})"
+            )
+        if i > 0:
+            _check_alike(label, x, f"{side} 0", tensors[0])
+        for name, size in zip(term.names, x.shape[1:], strict=True):
+            if name in known and known[name] != size:
+                raise ShapeError(f"Expected {label} to have size {known[name]} on axis {name!r} (got {size})")
+            if sizes.setdefault(name, size) != size:
+                raise ShapeError(
+                    f"Expected {label} to have equal sizes on axis {name!r} (got {sizes[name]} and {size})"
+                )
+        _check_groups(label, term, x, groups)
+    return sizes
+
+
+def _check_alike(label: str, x: Tensor, first_label: str, first: Tensor) -> None:
+    if x.shape[0] != first.shape[0]:
+        raise ShapeError(f"Expected {label} to have batch size {first.shape[0]} like {first_label} (got {x.shape[0]})")
+    if x.device != first.device:
+        raise DeviceError(f"Expected {label} to be on {first.device} like {first_label} (got {x.device})")
+    if x.is_floating_point() and first.is_floating_point() and x.dtype != first.dtype:
+        raise DtypeError(f"Expected {label} to be {first.dtype} like {first_label} (got {x.dtype})")
+
+
+def _check_groups(label: str, term: Term, x: Tensor, groups: Mapping[str, Group]) -> None:
+    for axis, place in term.places():
+        if axis.key not in groups:
+            continue
+        group = groups[axis.key]
+        size = x.shape[place if isinstance(place, int) else place[0]]
+        wanted = group.axis_size(axis.kind)
+        if wanted is not None and size != wanted:
+            raise ShapeError(f"Expected {label} to have size {wanted} on axis {axis.key!r} for {group!r} (got {size})")
+        if size == 0:
+            raise ShapeError(f"Expected {label} to have at least one entry on axis {axis.key!r} (got 0)")
+        if wanted is not None and not x.is_floating_point():
+            raise DtypeError(f"Expected {label} to be floating, since {group!r} rotates {axis.key!r} (got {x.dtype})")
+
+
+def check_masks(
+    masks: Mapping[str, Tensor], groups: Mapping[str, Group], sizes: Mapping[str, int], first: Tensor
+) -> None:
+    """Refuse masks for axes that have none, or of the wrong dtype, shape or device; `first` is the first input."""
+    for name, mask in masks.items():
+        if name not in sizes:
+            raise MaskError(f"Expected a mask for one of the axes {list(sizes)} (got {name!r})")
+        for key, group in groups.items():
+            if name in key.split() and not isinstance(group, S):
+                raise MaskError(f"Expected no mask on axis {name!r}, which {group!r} transforms (got one)")
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+            found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+            raise MaskError(f"Expected mask {name!r} to be boolean (got {found})")
+        wanted = (first.shape[0], sizes[name])
+        if tuple(mask.shape) != wanted:
+            raise MaskError(f"Expected mask {name!r} to have shape {wanted} (got {tuple(mask.shape)})")
+        if mask.device != first.device:
+            raise MaskError(f"Expected mask {name!r} to be on {first.device} like input 0 (got {mask.device})")
+
+
+def check_finite(tensors: Sequence[Tensor], terms: Sequence[Term], masks: Mapping[str, Tensor]) -> None:
+    """Refuse NaN and infinity outside the padding, and masks that leave a batch item empty."""
+    for name, mask in masks.items():
+        empty = ~mask.any(-1)
+        if empty.any():
+            item = int(empty.nonzero()[0])
+            raise MaskError(f"Expected a real entry in every batch item of mask {name!r} (got none in item {item})")
+    for i, (term, x) in enumerate(zip(terms, tensors, strict=True)):
+        bad = ~torch.isfinite(x)
+        for place, name in enumerate(term.names, start=1):
+            if name in masks:
+                shape = [x.shape[0], *(1 for _ in term.names)]
+                shape[place] = x.shape[place]
+                bad = bad & masks[name].view(shape)
+        if bad.any():
+            where = tuple(bad.nonzero()[0].tolist())
+            raise NonFiniteError(f"Expected input {i} ({str(term)!r}) to be finite (got {x[where].item()} at {where})")

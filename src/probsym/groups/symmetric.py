@@ -1,0 +1,132 @@
+"""S: all permutations of a set whose size is read from the input."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from probsym.errors import DtypeError, GroupError
+from probsym.groups.base import Axis, Group, check_axis
+from probsym.ops import descending, invert, take
+
+LARGEST_LISTED = 10
+
+
+@dataclass(frozen=True)
+class S(Group):
+    """The symmetric group on the n items of an axis.
+
+    An element is an index p (*batch, n): p[j] is the place in x of the item that stands at position j once g
+    is undone. So `act(inverse(p), x) = x[p]`, `matrix(p)[p[j], j] = 1` and `compose(p, q) = p[q]`.
+
+    With a mask, `haar` and `project` name permutations that put the real items first, in an order that is
+    drawn or scored, and the padding last in its own order.
+
+    >>> group, p = S(), torch.tensor([2, 0, 1])
+    >>> group.act(group.inverse(p), torch.tensor([10.0, 20.0, 30.0]))
+    tensor([30., 10., 20.])
+    """
+
+    kinds: ClassVar[frozenset[str]] = frozenset({"plain"})
+
+    def element_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return (_known(size),)
+
+    def axis_size(self, kind: str = "plain") -> None:
+        self.check_kind(kind)
+
+    def identity(
+        self,
+        batch: Sequence[int] = (),
+        *,
+        size: int | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> Tensor:
+        return torch.arange(_known(size), device=device).expand(*batch, -1)
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        g, h = torch.broadcast_tensors(self._checked(g), self._checked(h))
+        return g.gather(-1, h)
+
+    def inverse(self, g: Tensor) -> Tensor:
+        return invert(self._checked(g))
+
+    def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
+        self.check_kind(kind)
+        axis = check_axis(x, axis, self.check_element(g), g.shape[-1], self)
+        return take(x, self.inverse(g), axis)
+
+    def features(
+        self,
+        batch: Sequence[int] = (),
+        *,
+        size: int | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        return torch.rand((*batch, _known(size)), dtype=dtype, device=device, generator=generator)
+
+    def move(self, g: Tensor, features: Tensor) -> Tensor:
+        return self.act(g, features)
+
+    def project(self, features: Tensor, *, noise: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        """The descending order of scores (*batch, n); exact ties follow `noise`, (*batch, n), or else places."""
+        return descending(features, mask, noise)
+
+    def haar(
+        self,
+        batch: Sequence[int] = (),
+        *,
+        size: int | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+        generator: torch.Generator | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """Uniform permutations; with a mask (*batch, n), uniform orders of the real items, which come first."""
+        if mask is not None:
+            size, device = mask.shape[-1], mask.device
+        keys = [self.features(batch, size=size, device=device, generator=generator) for _ in range(2)]
+        return self.project(keys[0], noise=keys[1], mask=mask)
+
+    def contains(self, g: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """Whether each g is a permutation and, given a mask, one that puts the real items first."""
+        g = self._checked(g)
+        places = torch.arange(g.shape[-1], device=g.device)
+        inside = (g.sort(-1).values == places).all(-1)
+        if mask is None:
+            return inside
+        first = mask.expand(g.shape).gather(-1, g.clamp(0, g.shape[-1] - 1))
+        return inside & (first == (places < mask.sum(-1, keepdim=True))).all(-1)
+
+    def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        """The permutation matrix, (*batch, n, n)."""
+        n = self._checked(g).shape[-1]
+        return torch.zeros((*g.shape, n), dtype=dtype, device=g.device).scatter_(-2, g.unsqueeze(-2), 1.0)
+
+    def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
+        """All n! permutations, in lexicographic order."""
+        n = _known(size)
+        if n > LARGEST_LISTED:
+            raise GroupError(
+                f"Expected at most {LARGEST_LISTED} items to list all permutations "
+                f"(got {n}, which has {math.factorial(n):.1e})"
+            )
+        return torch.tensor(list(permutations(range(n))), device=device)
+
+    def _checked(self, g: Tensor) -> Tensor:
+        if g.is_floating_point() or g.is_complex() or g.dtype == torch.bool:
+            raise DtypeError(f"Expected an element of S() to be an integer index (got {g.dtype})")
+        return g
+
+
+def _known(size: int | None) -> int:
+    if size is None or size < 1:
+        raise GroupError(f"Expected the number of items of S() to be 1 or more (got size={size})")
+    return size

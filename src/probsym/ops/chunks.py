@@ -1,0 +1,144 @@
+"""The exponential kernel against matrices, chunk by chunk along the sorted line.
+
+Between two different chunks `K[r, j] = exp(-k |z_r - z_j|)` has rank one: it factors through the border
+between them. So a product with K, or a sum against K, needs the dense kernel inside each chunk only, and one
+vector a chunk for what lies on either side of it. With m points a chunk, time falls from O(n^2 k) to O(n m k)
+for k columns, and nothing n x n is stored.
+
+Shapes: points and weights (rows, n), points descending; rate (rows,); matrices (rows, n, k).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Near(NamedTuple):
+    """Distances k |z - z'| and the kernel at them."""
+
+    distance: Tensor
+    kernel: Tensor
+
+
+class Chunk(NamedTuple):
+    """One stretch of the line: how its points see each other and, if it is not the whole, the rest."""
+
+    span: slice
+    inside: Near  # (rows, m, m): between the chunk's own points
+    border: Near | None  # (rows, m, 2): from each own point to the first and to the last of them
+    outside: Near | None  # (rows, 2, n): from the first to all points before it, from the last to all after
+
+
+def chunks(points: Tensor, rate: Tensor, size: int | None = None) -> Iterator[Chunk]:
+    """Cut the line into stretches of `size` points; by default a quarter of it, within 24 to 96 points."""
+    n = points.shape[1]
+    size = size or min(max(n // 4, 24), 96)
+    rate = rate.view(-1, 1, 1)
+    for start in range(0, n, size):
+        span = slice(start, min(start + size, n))
+        own = points[:, span]
+        inside = _near(own, own, rate)
+        if n <= size:
+            yield Chunk(span, inside, None, None)
+            return
+        ends = own[:, [0, -1]]
+        outside = _near(ends, points, rate)
+        outside.kernel[:, 0, span.start :] = 0
+        outside.kernel[:, 1, : span.stop] = 0
+        yield Chunk(span, inside, _near(own, ends, rate), outside)
+
+
+def _near(left: Tensor, right: Tensor, rate: Tensor) -> Near:
+    distance = (left.unsqueeze(2) - right.unsqueeze(1)).abs_().mul_(rate)
+    return Near(distance, torch.exp(-distance))
+
+
+def product(points: Tensor, rate: Tensor, matrix: Tensor) -> Tensor:
+    """`K @ matrix`."""
+    pieces = []
+    for chunk in chunks(points, rate):
+        piece = chunk.inside.kernel @ matrix[:, chunk.span]
+        if chunk.border and chunk.outside:
+            piece = piece + chunk.border.kernel @ (chunk.outside.kernel @ matrix)
+        pieces.append(piece)
+    return torch.cat(pieces, dim=1)
+
+
+class Sums(NamedTuple):
+    """Derivatives of `sum_rj a_r K[r, j] b_j M[r, j]`, each (rows, n), with M held fixed."""
+
+    row: Tensor  # with respect to a
+    column: Tensor  # with respect to b
+    place: Tensor  # with respect to the position k (z_0 - z_r) of each point
+
+
+def pair_sums(points: Tensor, rate: Tensor, a: Tensor, b: Tensor, left: Tensor, right: Tensor) -> Sums:
+    """Contract `diag(a) K diag(b)` against `M = left @ right^T` without building either.
+
+    The derivative of a distance between tied points is taken in the order in which they stand.
+    """
+    parts = []
+    for chunk in chunks(points, rate):
+        span = chunk.span
+        moment = (left[:, span] @ right[:, span].transpose(1, 2)) * chunk.inside.kernel
+        far_row = far_column = None
+        if chunk.border and chunk.outside:
+            beyond = (chunk.outside.kernel * b.unsqueeze(1)) @ right
+            far_row = (left[:, span] @ beyond.transpose(1, 2)) * chunk.border.kernel
+            beyond = (chunk.outside.kernel * a.unsqueeze(1)) @ left
+            far_column = (right[:, span] @ beyond.transpose(1, 2)) * chunk.border.kernel
+        parts.append(_sums(moment, far_row, far_column, a[:, span], b[:, span]))
+    return _join(parts)
+
+
+def entropy_sums(points: Tensor, rate: Tensor, a: Tensor, b: Tensor, normalised: bool) -> tuple[Tensor, Sums]:
+    """`H = -sum_rj P log P` (rows,) of `P = diag(a) K diag(b)`, and its derivatives. Points with a = b = 0 drop out.
+
+    `normalised` says that the columns of P sum to one whatever the points are. Then a term `t_j P[r, j]` in H
+    has no derivative, and t = log a + log b is taken out: what is left cancels far less where P is flat.
+    """
+    log_a, log_b = (torch.where(w > 0, w, 1).log().unsqueeze(2) for w in (a, b))
+    if normalised:
+        rest, constant = -log_a, -(log_a + log_b).sum((1, 2))
+    else:
+        rest, constant = log_b + 1, (a.unsqueeze(2) * product(points, rate, b.unsqueeze(2))).sum((1, 2))
+    parts = []
+    for chunk in chunks(points, rate):
+        span = chunk.span
+        moment = (log_a[:, span] + rest[:, span].transpose(1, 2) - chunk.inside.distance) * -chunk.inside.kernel
+        far_row = far_column = None
+        if chunk.border and chunk.outside:
+            far_row = _far_entropy(chunk.border, chunk.outside, log_a[:, span], rest, b)
+            far_column = _far_entropy(chunk.border, chunk.outside, rest[:, span], log_a, a)
+        parts.append(_sums(moment, far_row, far_column, a[:, span], b[:, span]))
+    sums = _join(parts)
+    return (a * sums.row).sum(1) + constant, sums
+
+
+def _far_entropy(border: Near, outside: Near, own: Tensor, other: Tensor, weights: Tensor) -> Tensor:
+    """`-sum_j K[r, j] weights_j (own_r + other_j - distance)` over the points j on either side, (rows, m, 2)."""
+    share = outside.kernel * weights.unsqueeze(1)
+    inner = (share * (other.transpose(1, 2) - outside.distance)).sum(2).unsqueeze(1)
+    return -border.kernel * ((own - border.distance) * share.sum(2).unsqueeze(1) + inner)
+
+
+def _sums(moment: Tensor, far_row: Tensor | None, far_column: Tensor | None, a: Tensor, b: Tensor) -> Sums:
+    """Row, column and signed sums of one chunk from its own moments M * K and from those of either side."""
+    m = moment.shape[1]
+    ones = torch.ones(m, m, dtype=moment.dtype, device=moment.device)
+    signed = moment * (ones.tril(-1) - ones.triu(1))
+    a_column, b_column = a.unsqueeze(2), b.unsqueeze(2)
+    row, column = (moment @ b_column).squeeze(2), (moment.transpose(1, 2) @ a_column).squeeze(2)
+    slope_row = (signed @ b_column).squeeze(2)
+    slope_column = -(signed.transpose(1, 2) @ a_column).squeeze(2)
+    if far_row is not None and far_column is not None:
+        row, column = row + far_row.sum(2), column + far_column.sum(2)
+        slope_row = slope_row + far_row[..., 0] - far_row[..., 1]
+        slope_column = slope_column + far_column[..., 0] - far_column[..., 1]
+    return Sums(row, column, -(a * slope_row + b * slope_column))
+
+
+def _join(parts: list[Sums]) -> Sums:
+    return parts[0] if len(parts) == 1 else Sums(*(torch.cat(part, dim=1) for part in zip(*parts, strict=True)))

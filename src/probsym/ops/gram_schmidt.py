@@ -1,0 +1,64 @@
+"""Gram-Schmidt orthogonalisation, completed from noise where the columns do not span."""
+
+import torch
+from torch import Tensor
+
+from probsym.errors import DtypeError, RankError, ShapeError
+
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8}
+
+
+def gram_schmidt(features: Tensor, noise: Tensor | None = None) -> Tensor:
+    """Orthonormalise the columns of Z (*batch, d, k), k <= d, from the first to the last.
+
+    Each column loses its projection on those before it, twice, so that the result is orthonormal to rounding
+    however close to dependent the columns are. `gram_schmidt(Q Z) = Q gram_schmidt(Z)` for orthogonal Q.
+
+    A column whose remainder is below 1e-8 |Z| (float32: 1e-4 |Z|) is replaced by the same column of `noise`,
+    (*batch, d, k), Gaussian: then the completion is uniform, and equivariant if the noise is moved along. It
+    carries no gradient. Without noise such features raise `RankError`. Half precisions are computed and
+    returned in float32.
+
+    >>> gram_schmidt(torch.tensor([[3.0, 1.0], [0.0, -2.0]]))
+    tensor([[ 1.,  0.],
+            [ 0., -1.]])
+    """
+    _check(features, noise)
+    features = features.to(torch.promote_types(features.dtype, torch.float32))
+    scale = features.detach().abs().amax((-2, -1), keepdim=True)
+    features = features / torch.where(scale > 0, scale, 1)
+    least = TOLERANCE[features.dtype] * torch.linalg.matrix_norm(features.detach())
+    frame = features[..., :0]
+    with torch.autocast(features.device.type, enabled=False):
+        for column in range(features.shape[-1]):
+            rest = _remainder(features[..., column, None], frame)
+            missing = torch.linalg.vector_norm(rest.detach(), dim=(-2, -1)) <= least
+            if noise is not None:
+                spare = _remainder(noise[..., column, None].to(features.dtype), frame)
+                rest = torch.where(missing[..., None, None], spare, rest)
+            elif missing.any():
+                raise RankError(
+                    f"Expected column {column} of the features to be independent of those before it "
+                    f"(got {int(missing.sum())} of {missing.numel()} matrices without; give noise to complete them)"
+                )
+            frame = torch.cat([frame, rest / torch.linalg.vector_norm(rest, dim=-2, keepdim=True)], dim=-1)
+    return frame
+
+
+def _remainder(column: Tensor, frame: Tensor) -> Tensor:
+    if frame.shape[-1] == 0:
+        return column
+    for _ in range(2):
+        column = column - frame @ (frame.mT @ column)
+    return column
+
+
+def _check(features: Tensor, noise: Tensor | None) -> None:
+    if not features.is_floating_point():
+        raise DtypeError(f"Expected features to be floating (got {features.dtype})")
+    if features.dim() < 2 or not 1 <= features.shape[-1] <= features.shape[-2]:
+        raise ShapeError(f"Expected features (*batch, d, k) with 1 <= k <= d (got {tuple(features.shape)})")
+    if noise is not None and noise.shape[-2:] != features.shape[-2:]:
+        raise ShapeError(
+            f"Expected noise to end in {tuple(features.shape[-2:])} like the features (got {tuple(noise.shape)})"
+        )

@@ -1,0 +1,171 @@
+"""The relaxed permutation as a scaled exponential kernel, and what gradients need of it."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product
+from probsym.ops.sinkhorn import sinkhorn
+
+
+class Settings(NamedTuple):
+    """How a permutation is relaxed; `ops.soft_sort` explains each."""
+
+    tau: float
+    iterations: int
+    unit: Literal["norm", "gap"]
+    symmetric: bool
+
+
+class Relaxation(NamedTuple):
+    """`P^ = diag(a) K diag(b)` in sorted order, `K[r, j] = exp(-rate |points_r - points_j|)`, batch axes flat.
+
+    Row r is the item that stands at position r, column j is position j. These vectors are float64 where the
+    device has it: where P^ is nearly flat, the derivative of its entropy cancels to a few digits otherwise.
+    """
+
+    points: Tensor  # (rows, n), descending
+    rate: Tensor  # (rows,)
+    a: Tensor  # (rows, n), zero on padding
+    b: Tensor  # (rows, n), zero on padding
+    normalised: bool  # whether the columns sum to one whatever the points are
+
+
+def relax(points: Tensor, real: Tensor | None, settings: Settings) -> Relaxation:
+    """Relax the permutation of scores that are sorted already: points (rows, n), real (rows, n), True first."""
+    if points.device.type != "mps":
+        points = points.double()
+    with torch.autocast(points.device.type, enabled=False):
+        if real is not None:  # padding stands on the last real point, where it adds no length and no NaN
+            last = (real.sum(1, keepdim=True) - 1).clamp(min=0)
+            points = torch.where(real, points, torch.where(real[:, :1], points.detach().gather(1, last), 0))
+        points = points * _binary_scale(points.detach())
+        rate = 1 / (settings.tau * _size(points, real, settings.unit))
+        a, b = sinkhorn(points, rate, real, iterations=settings.iterations, symmetric=settings.symmetric)
+        if real is not None:
+            a, b = a * real, b * real
+        return Relaxation(points, rate, a, b, settings.iterations > 0 and not settings.symmetric)
+
+
+def _binary_scale(points: Tensor) -> Tensor:
+    """The power of two for each row that brings its largest magnitude near 1; multiplying by it rounds nothing."""
+    largest = points.abs().amax(1, keepdim=True).clamp(min=torch.finfo(points.dtype).tiny)
+    return torch.exp2(-torch.frexp(largest).exponent.to(points.dtype))
+
+
+def _size(points: Tensor, real: Tensor | None, unit: str) -> Tensor:
+    """What tau is measured in, (rows,): the norm of the points or their mean gap; 1 where that is zero."""
+    if unit == "norm":
+        size = torch.linalg.vector_norm(points if real is None else points * real, dim=1)
+    else:
+        gaps = points.shape[1] - 1 if real is None else real.sum(1) - 1
+        size = (points[:, 0] - points[:, -1]) / torch.as_tensor(gaps).clamp(min=1)
+    return torch.where(size > 0, size, 1)
+
+
+def straight_through(x: Tensor, relaxation: Relaxation, axes: tuple[int, ...], outwards: bool) -> Tensor:
+    """The identity on x (rows, ...) in sorted order; backward it also hands dL/dP to the relaxation.
+
+    For x' = P' x and G = dL/dx', dL/dP is x' G' in sorted order, summed over every axis but the sorted one and
+    then over the sorted axes; for an output y = P f (`outwards`) it is (P' dL/dy) f'.
+    """
+    return _StraightThrough.apply(x, *relaxation[:4], axes, outwards)
+
+
+def soft_product(x: Tensor, relaxation: Relaxation, axis: int, outwards: bool) -> Tensor:
+    """`P^' x` along one axis of x (rows, ...) in sorted order (`outwards`: `P^ x`), with the exact gradient."""
+    return _SoftProduct.apply(x, *relaxation[:4], axis, outwards)
+
+
+def entropy(relaxation: Relaxation) -> Tensor:
+    """`-sum P^ log P^`, (rows,): the sum of the row entropies, and as well that of the column entropies."""
+    return _Entropy.apply(*relaxation)
+
+
+class _StraightThrough(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        points: Tensor,
+        rate: Tensor,
+        a: Tensor,
+        b: Tensor,
+        axes: tuple[int, ...],
+        outwards: bool,
+    ) -> Tensor:
+        ctx.save_for_backward(x, points, rate, a, b)
+        ctx.axes, ctx.outwards = axes, outwards
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, *kernel = ctx.saved_tensors
+        return gradients[0], *_kernel_gradients(x, gradients[0], kernel, ctx.axes, ctx.outwards), None, None
+
+
+class _SoftProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, axis: int, outwards: bool
+    ) -> Tensor:
+        ctx.save_for_backward(x, points, rate, a, b)
+        ctx.axis, ctx.outwards = axis, outwards
+        return _scaled_product(x, (points, rate, a, b), axis, outwards)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, *kernel = ctx.saved_tensors
+        moved = _scaled_product(gradients[0], kernel, ctx.axis, not ctx.outwards)
+        return moved, *_kernel_gradients(x, gradients[0], kernel, (ctx.axis,), ctx.outwards), None, None
+
+
+class _Entropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, normalised: bool) -> Tensor:
+        with torch.autocast(points.device.type, enabled=False):
+            value, sums = entropy_sums(points, rate, a, b, normalised)
+            ctx.save_for_backward(*_from_sums(sums, points, rate))
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        points, rate, a, b = ctx.saved_tensors
+        each = gradients[0].unsqueeze(1)
+        return each * points, gradients[0] * rate, each * a, each * b, None
+
+
+def _kernel_gradients(
+    x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], axes: tuple[int, ...], outwards: bool
+) -> tuple[Tensor, ...]:
+    left, right = (gradient, x) if outwards else (x, gradient)
+    fine, coarse = kernel[0].dtype, torch.promote_types(x.dtype, torch.float32)
+    points, rate, a, b = (part.to(coarse) for part in kernel)
+    with torch.autocast(points.device.type, enabled=False):
+        parts = [
+            pair_sums(points, rate, a, b, _matrices(left, axis, points), _matrices(right, axis, points))
+            for axis in axes
+        ]
+        sums = Sums(*(sum(part[1:], part[0]).to(fine) for part in zip(*parts, strict=True)))
+        return _from_sums(sums, kernel[0], kernel[1])
+
+
+def _from_sums(sums: Sums, points: Tensor, rate: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Derivatives for points, rate, a and b from those for the positions k (z_0 - z_r), a and b."""
+    place = sums.place
+    return -rate.unsqueeze(1) * place, (place * (points[:, :1] - points)).sum(1), sums.row, sums.column
+
+
+def _scaled_product(x: Tensor, kernel: Sequence[Tensor], axis: int, outwards: bool) -> Tensor:
+    points, rate, a, b = (part.to(torch.promote_types(x.dtype, torch.float32)) for part in kernel)
+    after, before = (a, b) if outwards else (b, a)
+    with torch.autocast(points.device.type, enabled=False):
+        moved = product(points, rate, before.unsqueeze(2) * _matrices(x, axis, points))
+        return (after.unsqueeze(2) * moved).view(x.movedim(axis, 1).shape).movedim(1, axis).to(x.dtype)
+
+
+def _matrices(x: Tensor, axis: int, points: Tensor) -> Tensor:
+    """x (rows, ..., n, ...) as (rows, n, k) in the dtype of the points."""
+    return x.movedim(axis, 1).reshape(*points.shape, -1).to(points.dtype)

@@ -1,0 +1,150 @@
+"""Assertions about symmetry, for the test suites of users as much as for ours."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from probsym.groups import E, Group, S
+
+
+def assert_group_laws(
+    group: Group,
+    *,
+    size: int | None = None,
+    batch: Sequence[int] = (4,),
+    dtype: torch.dtype = torch.float64,
+    mask: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    tolerance: float | None = None,
+) -> None:
+    """Check that a group obeys its laws on random elements, and raise `AssertionError` naming the first that fails.
+
+    Closure, associativity, identity and inverse; that `act` is an action, linear (affine on points) and the one
+    that `matrix` describes, on every kind of axis; that Haar samples are elements; that `project` gives elements
+    and follows every element.
+
+    Args:
+        group: any `Group`, a user's own included.
+        size: number of items where the group does not fix it (S; the side of a square image for grids).
+        batch: batch axes of the random elements.
+        dtype: of features and tensors.
+        mask: (*batch, size) for S: real items of the tensors that `project` and `haar` are asked about.
+        tolerance: largest error allowed, relative to the values; by default 1e-9 in float64, 1e-4 in float32.
+
+    >>> from probsym import groups
+    >>> assert_group_laws(groups.SE(3))
+    >>> assert_group_laws(groups.S(), size=7)
+    """
+    laws = _Laws(group, size, tuple(batch), dtype, mask, generator, tolerance)
+    laws.algebra()
+    for kind in sorted(group.kinds):
+        laws.action(kind)
+    laws.projection()
+
+
+class _Laws:
+    def __init__(
+        self,
+        group: Group,
+        size: int | None,
+        batch: tuple[int, ...],
+        dtype: torch.dtype,
+        mask: Tensor | None,
+        generator: torch.Generator | None,
+        tolerance: float | None,
+    ) -> None:
+        self.group, self.size, self.batch, self.dtype, self.mask = group, size, batch, dtype, mask
+        self.generator = generator or torch.Generator().manual_seed(0)
+        self.tolerance = tolerance or (1e-9 if dtype == torch.float64 else 1e-4)
+
+    def element(self) -> Tensor:
+        """A random element; for E and SE with a translation, which Haar does not draw."""
+        g = self.group.haar(self.batch, size=self.size, dtype=self.dtype, generator=self.generator)
+        return self.group.pack(g[..., :-1], self.normal(*self.batch, self.group.d)) if isinstance(self.group, E) else g
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=self.dtype, generator=self.generator)
+
+    def same(self, law: str, found: Tensor, wanted: Tensor) -> None:
+        if found.shape != wanted.shape:
+            raise AssertionError(
+                f"{self.group!r} breaks '{law}': shapes {tuple(found.shape)} and {tuple(wanted.shape)}"
+            )
+        error = (found.to(self.dtype) - wanted.to(self.dtype)).abs().max() / wanted.abs().max().clamp(min=1)
+        if not error <= self.tolerance:
+            raise AssertionError(f"{self.group!r} breaks '{law}': error {error:.1e} above {self.tolerance:.0e}")
+
+    def holds(self, law: str, truth: Tensor) -> None:
+        if not truth.all():
+            raise AssertionError(f"{self.group!r} breaks '{law}': in {int((~truth).sum())} of {truth.numel()} cases")
+
+    def algebra(self) -> None:
+        group, (g, h, k) = self.group, (self.element() for _ in range(3))
+        one = group.identity(self.batch, size=self.size, dtype=self.dtype)
+        self.holds("haar samples are elements", group.contains(g))
+        self.holds("the identity is an element", group.contains(one))
+        self.holds("gh is an element", group.contains(group.compose(g, h)))
+        self.holds("the inverse is an element", group.contains(group.inverse(g)))
+        self.same("(gh)k = g(hk)", group.compose(group.compose(g, h), k), group.compose(g, group.compose(h, k)))
+        self.same("1g = g", group.compose(one, g), g)
+        self.same("g1 = g", group.compose(g, one), g)
+        self.same("g inverse(g) = 1", group.compose(g, group.inverse(g)), one)
+        self.same("inverse(g) g = 1", group.compose(group.inverse(g), g), one)
+        matrix_g, matrix_h, product = (group.matrix(one, dtype=self.dtype) for one in (g, h, group.compose(g, h)))
+        self.same("matrix(gh) = matrix(g) matrix(h)", product, matrix_g @ matrix_h)
+
+    def action(self, kind: str) -> None:
+        group, g, h = self.group, self.element(), self.element()
+        if kind == "grid":
+            if self.size is None:
+                return
+            axis: int | tuple[int, int] = (-3, -2)
+            shape = (*self.batch, self.size, self.size, 2)
+        else:
+            axis = -2
+            shape = (*self.batch, 3, group.axis_size(kind) or self.size or 1, 2)
+        x, y = self.normal(*shape), self.normal(*shape)
+
+        def act(element: Tensor, tensor: Tensor) -> Tensor:
+            return group.act(element, tensor, axis, kind)
+
+        one = group.identity(self.batch, size=self.size, dtype=self.dtype)
+        self.same(f"1x = x on {kind}", act(one, x), x)
+        self.same(f"(gh)x = g(hx) on {kind}", act(group.compose(g, h), x), act(g, act(h, x)))
+        self.same(f"inverse(g) g x = x on {kind}", act(group.inverse(g), act(g, x)), x)
+        self.same(f"g(x/2 + y/2) = gx/2 + gy/2 on {kind}", act(g, (x + y) / 2), (act(g, x) + act(g, y)) / 2)
+        shared = self.normal(*(1 for _ in self.batch), *shape[len(self.batch) :])
+        self.same(f"a shared x is moved like copies on {kind}", act(g, shared), act(g, shared.expand(shape)))
+        if kind != "grid":
+            self.same(f"gx = matrix(g) x on {kind}", act(g, x), self.by_matrix(g, x, kind))
+
+    def by_matrix(self, g: Tensor, x: Tensor, kind: str) -> Tensor:
+        matrix = self.group.matrix(g, dtype=self.dtype).unsqueeze(-3)
+        d = x.shape[-2]
+        linear, shift = matrix[..., :d, :d], matrix[..., :d, d:]
+        if kind == "axial":
+            linear = linear * torch.linalg.det(linear)[..., None, None]
+        return linear @ x + (shift if kind == "point" else 0)
+
+    def projection(self) -> None:
+        group, g = self.group, self.element()
+        features, noise = (
+            group.features(self.batch, size=self.size, dtype=self.dtype, generator=self.generator) for _ in range(2)
+        )
+        self.holds("project gives elements", group.contains(group.project(features, noise=noise)))
+        for name, z in {"": features, " on degenerate features": torch.zeros_like(features)}.items():
+            found = group.project(group.move(g, z), noise=group.move(g, noise))
+            self.same(f"project(gz) = g project(z){name}", found, group.compose(g, group.project(z, noise=noise)))
+        if isinstance(group, S) and self.mask is not None:
+            self.masked_projection(group, g, features, noise, self.mask)
+
+    def masked_projection(self, group: S, g: Tensor, features: Tensor, noise: Tensor, mask: Tensor) -> None:
+        mask = mask.expand(g.shape)
+        drawn = group.haar(self.batch, generator=self.generator, mask=mask)
+        self.holds("masked haar puts real items first", group.contains(drawn, mask=mask))
+        plain = group.project(features, noise=noise, mask=mask)
+        self.holds("masked project puts real items first", group.contains(plain, mask=mask))
+        moved = group.project(group.move(g, features), noise=group.move(g, noise), mask=group.act(g, mask))
+        real = torch.arange(mask.shape[-1]) < mask.sum(-1, keepdim=True)
+        self.same("masked project(gz) = g project(z)", moved[real], group.compose(g, plain)[real])
