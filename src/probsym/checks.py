@@ -10,6 +10,7 @@ from torch import Tensor
 
 from probsym.errors import DeviceError, DtypeError, MaskError, NonFiniteError, ShapeError
 from probsym.groups import Group, S
+from probsym.groups.planar import PlanarGroup
 
 if TYPE_CHECKING:
     from probsym.signature import Term
@@ -22,10 +23,9 @@ def check_tensors(
 
     `side` is "input" or "output"; `known` are sizes that names have already.
     """
-    if len(tensors) != len(terms):
-        wanted = ", ".join(repr(str(term)) for term in terms)
-        raise ShapeError(f"Expected {len(terms)} {side}s: {wanted} (got {len(tensors)})")
+    check_count(tensors, terms, side)
     sizes = dict(known)
+    floating: tuple[str, Tensor] | None = None
     for i, (term, x) in enumerate(zip(terms, tensors, strict=True)):
         label = f"{side} {i} ({str(term)!r})"
         if not isinstance(x, Tensor):
@@ -36,6 +36,10 @@ def check_tensors(
             )
         if i > 0:
             _check_alike(label, x, f"{side} 0", tensors[0])
+        if x.is_floating_point():
+            floating = floating or (f"{side} {i}", x)
+            if x.dtype != floating[1].dtype:
+                raise DtypeError(f"Expected {label} to be {floating[1].dtype} like {floating[0]} (got {x.dtype})")
         for name, size in zip(term.names, x.shape[1:], strict=True):
             if name in known and known[name] != size:
                 raise ShapeError(f"Expected {label} to have size {known[name]} on axis {name!r} (got {size})")
@@ -47,13 +51,18 @@ def check_tensors(
     return sizes
 
 
+def check_count(tensors: Sequence[Tensor], terms: Sequence[Term], side: str) -> None:
+    """Refuse more or fewer tensors than there are terms."""
+    if len(tensors) != len(terms):
+        wanted = ", ".join(repr(str(term)) for term in terms)
+        raise ShapeError(f"Expected {len(terms)} {side}s: {wanted} (got {len(tensors)})")
+
+
 def _check_alike(label: str, x: Tensor, first_label: str, first: Tensor) -> None:
     if x.shape[0] != first.shape[0]:
         raise ShapeError(f"Expected {label} to have batch size {first.shape[0]} like {first_label} (got {x.shape[0]})")
     if x.device != first.device:
         raise DeviceError(f"Expected {label} to be on {first.device} like {first_label} (got {x.device})")
-    if x.is_floating_point() and first.is_floating_point() and x.dtype != first.dtype:
-        raise DtypeError(f"Expected {label} to be {first.dtype} like {first_label} (got {x.dtype})")
 
 
 def _check_groups(label: str, term: Term, x: Tensor, groups: Mapping[str, Group]) -> None:
@@ -61,12 +70,17 @@ def _check_groups(label: str, term: Term, x: Tensor, groups: Mapping[str, Group]
         if axis.key not in groups:
             continue
         group = groups[axis.key]
-        size = x.shape[place if isinstance(place, int) else place[0]]
+        sizes = [x.shape[one] for one in ([place] if isinstance(place, int) else place)]
         wanted = group.axis_size(axis.kind)
-        if wanted is not None and size != wanted:
-            raise ShapeError(f"Expected {label} to have size {wanted} on axis {axis.key!r} for {group!r} (got {size})")
-        if size == 0:
+        if wanted is not None and sizes[0] != wanted:
+            raise ShapeError(
+                f"Expected {label} to have size {wanted} on axis {axis.key!r} for {group!r} (got {sizes[0]})"
+            )
+        if 0 in sizes:
             raise ShapeError(f"Expected {label} to have at least one entry on axis {axis.key!r} (got 0)")
+        if isinstance(group, PlanarGroup) and group.needs_square and len(set(sizes)) > 1:
+            found = " x ".join(str(size) for size in sizes)
+            raise ShapeError(f"Expected {label} to be square on axes {axis.key!r} for {group!r} (got {found})")
         if wanted is not None and not x.is_floating_point():
             raise DtypeError(f"Expected {label} to be floating, since {group!r} rotates {axis.key!r} (got {x.dtype})")
 

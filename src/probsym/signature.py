@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from probsym.checks import check_finite, check_masks, check_tensors
-from probsym.errors import MaskError, SignatureError
+from probsym.checks import check_count, check_finite, check_masks, check_tensors
+from probsym.errors import MaskError, ShapeError, SignatureError
 from probsym.groups import Group, S
 
-_TOKEN = re.compile(r"\([^()]*\)|[^\s()]+|\S")
+_TOKEN = re.compile(r"\([^()]*\)(?!\S)|\S+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -88,12 +88,12 @@ class Signature:
     @staticmethod
     def parse(text: str, groups: Mapping[str, Group]) -> Signature:
         """Read the notation and check that the groups can act as it says."""
+        bound = _read_groups(text, groups)
         if text.count("->") != 1:
             raise SignatureError(f"Expected one '->' between inputs and outputs in {text!r} (got {text.count('->')})")
         left, right = text.split("->")
         if not left.strip():
             raise SignatureError(f"Expected at least one input before '->' in {text!r} (got none)")
-        bound = {" ".join(key.split()): group for key, group in groups.items()}
         signature = Signature(
             tuple(_Reader(part.strip(), f"input {i}", bound).term() for i, part in enumerate(left.split(","))),
             tuple(_Reader(part.strip(), f"output {i}", bound).term() for i, part in enumerate(right.split(","))),
@@ -122,6 +122,7 @@ class Signature:
     ) -> tuple[Tensor, ...]:
         if set(elements) != set(self.groups):
             raise SignatureError(f"Expected an element for each of {list(self.groups)} (got {list(elements)})")
+        check_count(tensors, terms, "input" if terms is self.inputs else "output")
         moved = list(tensors)
         for i, term in enumerate(terms):
             for axis, place in term.places():
@@ -143,17 +144,21 @@ class Signature:
             check_finite(tensors, self.inputs, masks)
         return sizes
 
-    def check_outputs(self, tensors: Sequence[Tensor], sizes: Mapping[str, int]) -> None:
-        """Refuse outputs that do not fit the signature or the sizes that the inputs had."""
+    def check_outputs(self, tensors: Sequence[Tensor], sizes: Mapping[str, int], *, batch: int | None = None) -> None:
+        """Refuse outputs that do not fit the signature, or the sizes and the batch size that the inputs had."""
         check_tensors(tensors, self.outputs, "output", self.groups, sizes)
+        if batch is not None and tensors[0].shape[0] != batch:
+            raise ShapeError(f"Expected outputs to have batch size {batch} (got {tensors[0].shape[0]})")
 
     def masks(self, mask: Tensor | Mapping[str, Tensor] | None) -> dict[str, Tensor]:
         """The masks by axis name. A single tensor masks the one input axis that qualifies.
 
         That is the one bound to S, or where none is, the one that is bound to no group.
         """
-        if not isinstance(mask, Tensor):
+        if mask is None or isinstance(mask, Mapping):
             return dict(mask or {})
+        if not isinstance(mask, Tensor):
+            raise MaskError(f"Expected a mask to be a tensor or {{axis: tensor}} (got {type(mask).__name__})")
         names = dict.fromkeys(name for term in self.inputs for name in term.names)
         bound = {name for key in self.groups for name in key.split()}
         items = [name for name in names if isinstance(self.groups.get(name), S)]
@@ -164,6 +169,24 @@ class Signature:
         return {candidates[0]: mask}
 
 
+def _read_groups(text: str, groups: Mapping[str, Group]) -> dict[str, Group]:
+    """The bindings with their keys in canonical spelling."""
+    if not isinstance(text, str) or not isinstance(groups, Mapping):
+        found = f"{type(text).__name__} and {type(groups).__name__}"
+        raise SignatureError(f"Expected a signature as text and groups as {{axis: group}} (got {found})")
+    bound: dict[str, Group] = {}
+    for key, group in groups.items():
+        if not isinstance(key, str) or not key.split():
+            raise SignatureError(f"Expected groups to be bound to axis names (got {key!r})")
+        if not isinstance(group, Group):
+            raise SignatureError(f"Expected {key!r} to be bound to a group (got {group!r})")
+        name = " ".join(key.split())
+        if name in bound:
+            raise SignatureError(f"Expected one group for {name!r} (got {bound[name]!r} and {group!r})")
+        bound[name] = group
+    return bound
+
+
 class _Reader:
     """Reads one term, and names it in its complaints."""
 
@@ -172,15 +195,21 @@ class _Reader:
 
     def term(self) -> Term:
         axes = [
-            self._pair(token) if token.startswith("(") and len(token) > 1 else self._axis(token)
+            self._pair(token) if token.startswith("(") and token.endswith(")") else self._axis(token)
             for token in _TOKEN.findall(self.text)
         ]
-        for name, count in Counter(name for axis in axes for name in axis.names).items():
-            if count > 1 and name not in self.groups:
+        if not axes and self.where.startswith("input"):
+            raise SignatureError(f"Expected an axis in {self.where} (got none)")
+        for key, count in Counter(axis.key for axis in axes).items():
+            if count > 1 and key not in self.groups:
                 raise SignatureError(
-                    f"Expected {name!r} once in {self.where}, since only an axis bound to a group may be repeated "
+                    f"Expected {key!r} once in {self.where}, since only an axis bound to a group may be repeated "
                     f"(got {count})"
                 )
+        rotated = [axis for axis in axes if axis.key in self.groups and self.groups[axis.key].axis_size(axis.kind)]
+        if len(rotated) > 1 and any(axis.kind == "point" for axis in rotated):
+            found = ", ".join(f"'{axis}'" for axis in rotated)
+            raise SignatureError(f"Expected no axis that rotates beside ':point' in {self.where} (got {found})")
         return Term(tuple(axes))
 
     def _axis(self, token: str) -> Axis:
@@ -215,8 +244,6 @@ def _check_bindings(signature: Signature) -> None:
     """Refuse bindings without an input to read, names of two roles, and points without a centroid."""
     read = {axis.key: axis for term in signature.inputs for axis in term.axes}
     for key, group in signature.groups.items():
-        if not isinstance(group, Group):
-            raise SignatureError(f"Expected {key!r} to be bound to a group (got {group!r})")
         if key not in read:
             raise SignatureError(f"Expected {key!r}, bound to {group!r}, to occur in an input of '{signature}'")
     axes = [axis for term in (*signature.inputs, *signature.outputs) for axis in term.axes]

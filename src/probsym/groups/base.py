@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,8 +23,10 @@ class Group(ABC):
     Groups are values: two objects with the same parameters are equal, and print as they are written.
     """
 
-    kinds: ClassVar[frozenset[str]]
-    """Which kinds of axes it acts on: "plain", "point", "axial", "grid"."""
+    @property
+    @abstractmethod
+    def kinds(self) -> frozenset[str]:
+        """Which kinds of axes it acts on: "plain", "point", "axial", "grid"."""
 
     @abstractmethod
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:

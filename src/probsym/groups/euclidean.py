@@ -31,7 +31,6 @@ class E(Group):
 
     d: int
 
-    kinds: ClassVar[frozenset[str]] = frozenset({"plain", "point", "axial"})
     rotations: ClassVar[type[O]] = O
 
     def __post_init__(self) -> None:
@@ -45,6 +44,10 @@ class E(Group):
     def rotation(self) -> O:
         """The group of the Q alone."""
         return self.rotations(self.d)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"plain", "point", "axial"})
 
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (self.d, self.d + 1)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -28,14 +27,16 @@ class O(Group):  # noqa: E742
 
     d: int
 
-    kinds: ClassVar[frozenset[str]] = frozenset({"plain", "axial"})
-
     def __post_init__(self) -> None:
         if self.d < 1:
             raise GroupError(f"Expected the dimension to be 1 or more (got {self.d})")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.d})"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"plain", "axial"})
 
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (self.d, self.d)

@@ -4,7 +4,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,14 +28,21 @@ class PlanarGroup(Group):
 
     m: int
 
-    kinds: ClassVar[frozenset[str]] = frozenset({"plain", "axial", "grid"})
-
     def __post_init__(self) -> None:
         if self.m < 1:
             raise GroupError(f"Expected the number of rotations to be 1 or more (got {self.m})")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.m})"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"plain", "axial", "grid"} if 4 % self.m == 0 else {"plain", "axial"})
+
+    @property
+    def needs_square(self) -> bool:
+        """Whether a grid must be as high as it is wide, since some element turns it by a quarter."""
+        return self.m == 4
 
     @property
     @abstractmethod
@@ -161,9 +167,8 @@ class PlanarGroup(Group):
 
     def grid_index(self, height: int, width: int, device: torch.device | None = None) -> Tensor:
         """For every element the pixel that comes to each place, (order, height * width), row by row."""
-        if 4 % self.m:
-            raise GroupError(f"Expected 1, 2 or 4 rotations to act exactly on a grid (got {self!r})")
-        if self.m == 4 and height != width:
+        self.check_kind("grid")
+        if self.needs_square and height != width:
             raise ShapeError(f"Expected a square grid for {self!r} (got {height} x {width})")
         row, column = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
         # twice the coordinates, so that centres of even grids are integers too

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -31,7 +30,9 @@ class S(Group):
     tensor([30., 10., 20.])
     """
 
-    kinds: ClassVar[frozenset[str]] = frozenset({"plain"})
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"plain"})
 
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (_known(size),)

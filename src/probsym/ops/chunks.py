@@ -8,7 +8,7 @@ for k columns, and nothing n x n is stored.
 Shapes: points and weights (rows, n), points descending; rate (rows,); matrices (rows, n, k).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -74,23 +74,33 @@ class Sums(NamedTuple):
     place: Tensor  # with respect to the position k (z_0 - z_r) of each point
 
 
-def pair_sums(points: Tensor, rate: Tensor, a: Tensor, b: Tensor, left: Tensor, right: Tensor) -> Sums:
-    """Contract `diag(a) K diag(b)` against `M = left @ right^T` without building either.
+def pair_sums(
+    points: Tensor, rate: Tensor, a: Tensor, b: Tensor, left: Sequence[Tensor], right: Sequence[Tensor]
+) -> Sums:
+    """Contract `diag(a) K diag(b)` against `M = sum_i left_i @ right_i^T` without building either.
 
     The derivative of a distance between tied points is taken in the order in which they stand.
     """
     parts = []
     for chunk in chunks(points, rate):
         span = chunk.span
-        moment = (left[:, span] @ right[:, span].transpose(1, 2)) * chunk.inside.kernel
+        moment = _product_sum([one[:, span] for one in left], [one[:, span] for one in right]) * chunk.inside.kernel
         far_row = far_column = None
         if chunk.border and chunk.outside:
-            beyond = (chunk.outside.kernel * b.unsqueeze(1)) @ right
-            far_row = (left[:, span] @ beyond.transpose(1, 2)) * chunk.border.kernel
-            beyond = (chunk.outside.kernel * a.unsqueeze(1)) @ left
-            far_column = (right[:, span] @ beyond.transpose(1, 2)) * chunk.border.kernel
+            beyond = [(chunk.outside.kernel * b.unsqueeze(1)) @ one for one in right]
+            far_row = _product_sum([one[:, span] for one in left], beyond) * chunk.border.kernel
+            beyond = [(chunk.outside.kernel * a.unsqueeze(1)) @ one for one in left]
+            far_column = _product_sum([one[:, span] for one in right], beyond) * chunk.border.kernel
         parts.append(_sums(moment, far_row, far_column, a[:, span], b[:, span]))
     return _join(parts)
+
+
+def _product_sum(left: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
+    """`sum_i left_i @ right_i^T`."""
+    total = torch.bmm(left[0], right[0].transpose(1, 2))
+    for one, other in zip(left[1:], right[1:], strict=True):
+        total.baddbmm_(one, other.transpose(1, 2))
+    return total
 
 
 def entropy_sums(points: Tensor, rate: Tensor, a: Tensor, b: Tensor, normalised: bool) -> tuple[Tensor, Sums]:

@@ -4,12 +4,16 @@ An index p (*batch, n) puts item `x[p[j]]` at position j. A tensor x (*batch, ..
 axes, each of equal size or of size 1; a batch axis of size 1 is shared, so that K draws read one input.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, ShapeError
+
+BLOCK = 1 << 18
+"""Entries of a tensor that are moved along two axes at a time: a megabyte of float32."""
 
 
 def descending(scores: Tensor, mask: Tensor | None = None, ties: Tensor | None = None) -> Tensor:
@@ -47,16 +51,20 @@ def invert(index: Tensor) -> Tensor:
     return torch.empty_like(index, memory_format=torch.contiguous_format).scatter_(-1, index, places)
 
 
-def take(x: Tensor, index: Tensor, axis: int = -1, real: Tensor | None = None) -> Tensor:
-    """`y[..., j, ...] = x[..., p[j], ...]` along `axis`, differentiable in x.
+def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, real: Tensor | None = None) -> Tensor:
+    """`y[..., j, ...] = x[..., p[j], ...]` along `axis`, or along each of several axes; differentiable in x.
 
     Shapes: x (*batch, ..., n, ...), index (*batch, n); the result has the index's batch axes. Positions where
     the booleans `real`, broadcast to the index, are False come out as zero.
 
     >>> take(torch.tensor([10, 20, 30]), torch.tensor([2, 0, 1]))
     tensor([30, 10, 20])
+    >>> take(torch.tensor([[11, 12], [21, 22]]), torch.tensor([1, 0]), axis=(0, 1))
+    tensor([[22, 21],
+            [12, 11]])
     """
-    return _Take.apply(x, index, resolve_axis(x, index, axis), real)
+    axes = [axis] if isinstance(axis, int) else axis
+    return _Take.apply(x, index, tuple(resolve_axis(x, index, one) for one in axes), real)
 
 
 def resolve_axis(x: Tensor, index: Tensor, axis: int) -> int:
@@ -80,14 +88,15 @@ class _Take(torch.autograd.Function):
     """The transpose of a permutation is its inverse, so the backward pass is a gather too: no scatter-add."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor, axis: int, real: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, index: Tensor, axes: tuple[int, ...], real: Tensor | None) -> Tensor:
         ctx.save_for_backward(index, real)
-        ctx.axis, ctx.batch = axis, x.shape[: index.dim() - 1]
-        y = _gather(x, index, axis)
+        ctx.axes, ctx.batch = axes, x.shape[: index.dim() - 1]
+        y = _gather_axes(x, index, axes)
         if real is not None:
-            shape = [*real.shape[:-1], *(1 for _ in y.shape[real.dim() - 1 :])]
-            shape[axis - y.dim()] = real.shape[-1]
-            y.masked_fill_(~real.view(shape), 0)
+            for axis in axes:
+                shape = [*real.shape[:-1], *(1 for _ in y.shape[real.dim() - 1 :])]
+                shape[axis - y.dim()] = real.shape[-1]
+                y.masked_fill_(~real.view(shape), 0)
         return y
 
     @staticmethod
@@ -96,19 +105,39 @@ class _Take(torch.autograd.Function):
         inverse = invert(index)
         if real is not None:
             real = real.expand(index.shape).gather(-1, inverse)
-        gradient = _Take.apply(gradients[0], inverse, ctx.axis, real)
+        gradient = _Take.apply(gradients[0], inverse, ctx.axes, real)
         shared = [axis for axis, size in enumerate(ctx.batch) if size != index.shape[axis]]
         return (gradient.sum(shared, keepdim=True) if shared else gradient), None, None, None
 
 
-def _gather(x: Tensor, index: Tensor, axis: int) -> Tensor:
+def _gather_axes(x: Tensor, index: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Gather along one axis after the other; on a CPU block by block, so that what lies between stays in its cache."""
+    batch = index.shape[:-1]
+    if len(axes) == 2 and len(batch) > 0 and x.device.type == "cpu" and not torch.compiler.is_compiling():
+        y = x.new_empty(*batch, *x.shape[len(batch) :])
+        step = max(1, BLOCK // max(y[:1].numel(), 1))
+        between = torch.empty_like(y[:step])
+        for start in range(0, batch[0], step):
+            block = slice(start, start + step)
+            rows = index[block]
+            half = _gather(x if x.shape[0] == 1 else x[block], rows, axes[0], out=between[: len(rows)])
+            _gather(half, rows, axes[1], out=y[block])
+        return y
+    for axis in axes:
+        x = _gather(x, index, axis)
+    return x
+
+
+def _gather(x: Tensor, index: Tensor, axis: int, out: Tensor | None = None) -> Tensor:
     batch, n = index.shape[:-1], index.shape[-1]
     before, after = x.shape[len(batch) : axis], x.shape[axis + 1 :]
     if after.numel() == 1:
         rows = index.view(*batch, *(1 for _ in before), n, *after)
-        return x.expand(*batch, *x.shape[len(batch) :]).gather(axis, rows.expand(*batch, *before, n, *after))
+        x = x.expand(*batch, *x.shape[len(batch) :])
+        return torch.gather(x, axis, rows.expand(*batch, *before, n, *after), out=out)
     own = x.shape[: len(batch)]
     item = torch.arange(own.numel() * before.numel(), device=x.device).view(*own, before.numel(), 1)
-    flat = item * n + index.unsqueeze(-2)
-    moved = x.reshape(own.numel() * before.numel() * n, after.numel()).index_select(0, flat.reshape(-1))
-    return moved.view(*batch, *before, n, *after)
+    flat = (item * n + index.unsqueeze(-2)).reshape(-1)
+    table = x.reshape(own.numel() * before.numel() * n, after.numel())
+    target = None if out is None else out.view(flat.numel(), after.numel())
+    return torch.index_select(table, 0, flat, out=target).view(*batch, *before, n, *after)

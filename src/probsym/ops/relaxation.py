@@ -39,8 +39,8 @@ def relax(points: Tensor, real: Tensor | None, settings: Settings) -> Relaxation
         points = points.double()
     with torch.autocast(points.device.type, enabled=False):
         if real is not None:  # padding stands on the last real point, where it adds no length and no NaN
-            last = (real.sum(1, keepdim=True) - 1).clamp(min=0)
-            points = torch.where(real, points, torch.where(real[:, :1], points.detach().gather(1, last), 0))
+            points = torch.where(real, points, 0)
+            points = torch.where(real, points, points.gather(1, (real.sum(1, keepdim=True) - 1).clamp(min=0)))
         points = points * _binary_scale(points.detach())
         rate = 1 / (settings.tau * _size(points, real, settings.unit))
         a, b = sinkhorn(points, rate, real, iterations=settings.iterations, symmetric=settings.symmetric)
@@ -51,8 +51,9 @@ def relax(points: Tensor, real: Tensor | None, settings: Settings) -> Relaxation
 
 def _binary_scale(points: Tensor) -> Tensor:
     """The power of two for each row that brings its largest magnitude near 1; multiplying by it rounds nothing."""
-    largest = points.abs().amax(1, keepdim=True).clamp(min=torch.finfo(points.dtype).tiny)
-    return torch.exp2(-torch.frexp(largest).exponent.to(points.dtype))
+    largest = points.abs().amax(1, keepdim=True)
+    exponent = torch.frexp(largest.clamp(min=torch.finfo(points.dtype).tiny)).exponent
+    return torch.where(largest > 0, torch.exp2(-exponent.to(points.dtype)), 1)
 
 
 def _size(points: Tensor, real: Tensor | None, unit: str) -> Tensor:
@@ -144,11 +145,8 @@ def _kernel_gradients(
     fine, coarse = kernel[0].dtype, torch.promote_types(x.dtype, torch.float32)
     points, rate, a, b = (part.to(coarse) for part in kernel)
     with torch.autocast(points.device.type, enabled=False):
-        parts = [
-            pair_sums(points, rate, a, b, _matrices(left, axis, points), _matrices(right, axis, points))
-            for axis in axes
-        ]
-        sums = Sums(*(sum(part[1:], part[0]).to(fine) for part in zip(*parts, strict=True)))
+        lefts, rights = ([_matrices(one, axis, points) for axis in axes] for one in (left, right))
+        sums = Sums(*(part.to(fine) for part in pair_sums(points, rate, a, b, lefts, rights)))
         return _from_sums(sums, kernel[0], kernel[1])
 
 

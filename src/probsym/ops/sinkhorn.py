@@ -42,8 +42,8 @@ class _Sinkhorn(torch.autograd.Function):
         history, slopes = _scale(points, rate, real, steps, symmetric)
         ctx.save_for_backward(points, rate, real, history, slopes)
         ctx.symmetric = symmetric
-        b = history[-1].t().contiguous()
-        return (b.clone() if symmetric else history[-2].t().contiguous()), b
+        last = history.shape[0] - 1
+        return tuple(history[step].t().clone() for step in _ends(last, symmetric))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
@@ -52,6 +52,11 @@ class _Sinkhorn(torch.autograd.Function):
         place = _unscale(points, rate, real, history, slopes, grad_a, grad_b, ctx.symmetric)
         grad_rate = (place * (points[:, :1] - points)).sum(1)
         return -rate.unsqueeze(1) * place, grad_rate, None, None, None
+
+
+def _ends(steps: int, symmetric: bool) -> tuple[int, int]:
+    """Which iterates are a and b: the last but one, which normalised the rows, and the last."""
+    return (steps if symmetric else max(steps - 1, 0)), steps
 
 
 @torch.library.custom_op("probsym::sinkhorn_scale", mutates_args=())
@@ -92,30 +97,34 @@ def _unscale(
 ) -> Tensor:
     """Derivative with respect to the position `k (z_0 - z_r)` of each point, (rows, n), by running the steps back.
 
-    With g the derivative for log w after a step and u that for the total K w before it, the step hands
-    `w * (K u)` to its input and `-(u * slope(w) + w * slope(u))` to the positions.
+    With g the derivative for log w after a step, and u = -dL/d(K w) the flow into the product before it, the step hands
+    `-w * (K u)` to its input and `u * slope(w) + w * slope(u)` to the positions.
     """
     kernel = ExponentialKernel(points.t().contiguous(), rate, None if real is None else real.t())
     steps = slopes.shape[0]
+    row_end, _ = _ends(steps, symmetric)
     gradient = grad_b.t() * history[-1]
-    join = grad_a.t() * history[-1 if symmetric else -2]
-    if symmetric or steps == 0:
-        gradient = gradient + join
+    from_rows = grad_a.t() * history[row_end]
+    if row_end == steps:
+        gradient += from_rows
     place = torch.zeros_like(gradient)
+    flow, slope = torch.empty_like(gradient), torch.empty_like(gradient)
     for step in range(steps - 1, -1, -1):
-        weights = history[step]
-        scaled = history[step + 1]
+        weights, scaled = history[step], history[step + 1]
+        torch.mul(gradient, scaled, out=flow)
         if symmetric:
-            gradient = 0.5 * gradient
-            flow = -gradient * scaled * scaled / weights
-        else:
-            flow = -gradient * scaled
+            gradient *= 0.5
+            flow.mul_(scaled).div_(weights).mul_(0.5)
         lower, upper = kernel.triangles(flow)
-        place.addcmul_(flow, slopes[step], value=-1).addcmul_(weights, lower - upper, value=-1)
-        through = (lower + upper).add_(flow).mul_(weights)
-        gradient = through.add_(gradient) if symmetric else through
-        if step == steps - 1 and not symmetric:
-            gradient.add_(join)
+        torch.sub(lower, upper, out=slope)
+        place.addcmul_(flow, slopes[step]).addcmul_(weights, slope)
+        flow.add_(lower).add_(upper)
+        if symmetric:
+            gradient.addcmul_(weights, flow, value=-1)
+        else:
+            torch.mul(weights, flow, out=gradient).neg_()
+        if step == row_end:
+            gradient += from_rows
     return place.t().contiguous()
 
 

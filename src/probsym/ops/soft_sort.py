@@ -91,24 +91,24 @@ class SoftSort:
         x is (*batch, ...); a batch axis of size 1 is shared by the draws.
         """
         axes = self._axes(x, axis)
+        x = take(x, self.index, axes, self.sorted_mask())
+        if not self.soft:
+            return self._straight_through(x, axes, outwards=False)
         for one in axes:
-            x = take(x, self.index, one, self.sorted_mask())
-            if self.soft:
-                x = self._soft_product(x, one, outwards=False)
-        return x if self.soft else self._straight_through(x, axes, outwards=False)
+            x = self._soft_product(x, one, outwards=False)
+        return x
 
     def unsort(self, y: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
         """Bring items in sorted order back to their places, padding zero: `P y` along each given axis."""
         axes = self._axes(y, axis)
-        inverse = invert(self.index)
-        y = y.expand(*inverse.shape[:-1], *y.shape[inverse.dim() - 1 :])
+        batch = self.index.dim() - 1
+        y = y.expand(*self.index.shape[:batch], *y.shape[batch:])
         if not self.soft:
             y = self._straight_through(y, axes, outwards=True)
-        for one in axes:
-            if self.soft:
+        else:
+            for one in axes:
                 y = self._soft_product(y, one, outwards=True)
-            y = take(y, inverse, one, self.mask)
-        return y
+        return take(y, invert(self.index), axes, self.mask)
 
     def entropy(self) -> Tensor:
         """Row entropy plus column entropy of P^, mean over the real items: (*batch,)."""

@@ -1,0 +1,70 @@
+"""What every benchmark shares: side-by-side timing, and a result that says where it came from."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def side_by_side(runs: Mapping[str, Callable[[], object]], *, repeats: int, device: torch.device) -> dict[str, float]:
+    """Median seconds of each run. The runs take turns, so that a busy spell of the machine falls on all of them."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(repeats + 1):
+        for name, run in runs.items():
+            _wait(device)
+            start = time.perf_counter()
+            run()
+            _wait(device)
+            if turn > 0:
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(spans) for name, spans in times.items()}
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """The command, commit, hardware, torch version and date of this run."""
+    return {
+        "command": " ".join(["python", *sys.argv]),
+        "commit": os.environ.get("PROBSYM_COMMIT") or _git_commit(),
+        "hardware": torch.cuda.get_device_name() if device.type == "cuda" else _processor(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _git_commit() -> str:
+    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return f"{line.split(':', 1)[1].strip()}, {os.cpu_count()} cores"
+    return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+
+
+def finish(result: Mapping[str, Any], out: Path | None) -> None:
+    """Print the result as the last line, and write it where asked; an existing file is never overwritten."""
+    text = json.dumps(result)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("x") as file:
+            file.write(json.dumps(result, indent=1) + "\n")
+    print(text)

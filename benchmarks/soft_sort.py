@@ -1,0 +1,154 @@
+"""Soft sort against the dense relaxation: time of training and evaluation, and peak memory on a large set.
+
+Every size sorts an n x n tensor a graph (batch 16, 10 draws) and, in training, adds the entropy regulariser. Three
+forms compete in one run: ours; `dense`, Sinkhorn on logarithms (logsumexp), the usual way to keep it finite; and
+`lean`, the same on plain numbers, with as few passes as the dense form can have. Evaluation has `onehot` besides: no
+Sinkhorn, the hard permutation as a matrix product.
+
+Run: python benchmarks/soft_sort.py [--device cuda] [--out FILE]. The last line is JSON.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import finish, provenance, side_by_side
+from probsym.ops import soft_sort
+
+BATCH, DRAWS, TAU, ITERATIONS = 16, 10, 0.01, 20
+SIZES = (64, 188, 444)
+
+
+def dense(scores: Tensor, pairs: Tensor, *, logarithmic: bool) -> tuple[Tensor, Tensor]:
+    """The straight-through sort of pairs and the relaxed matrix, all n x n."""
+    scores = scores / scores.norm(dim=-1, keepdim=True)
+    ordered, index = scores.sort(-1, descending=True)
+    soft = (scores.unsqueeze(-1) - ordered.unsqueeze(-2)).abs() / -TAU
+    if logarithmic:
+        for _ in range(ITERATIONS):
+            soft = soft - soft.logsumexp(-1, keepdim=True)
+            soft = soft - soft.logsumexp(-2, keepdim=True)
+        soft = soft.exp()
+    else:
+        soft = soft.exp()
+        for _ in range(ITERATIONS):
+            soft = soft / soft.sum(-1, keepdim=True)
+            soft = soft / soft.sum(-2, keepdim=True)
+    hard = torch.zeros_like(soft).scatter_(-2, index.unsqueeze(-2), 1.0)
+    matrix = (hard - soft).detach() + soft
+    return matrix.mT @ pairs @ matrix, soft
+
+
+def dense_entropy(soft: Tensor) -> Tensor:
+    """Row plus column entropy, mean over items and draws."""
+    terms = -soft * soft.clamp(min=1e-20).log()
+    return (terms.sum(-1) + terms.sum(-2)).mean()
+
+
+def onehot(scores: Tensor, pairs: Tensor) -> Tensor:
+    """The hard sort as two matrix products."""
+    matrix = torch.nn.functional.one_hot(scores.argsort(-1, descending=True), scores.shape[-1]).to(pairs.dtype)
+    return matrix @ pairs @ matrix.mT
+
+
+def compare(n: int, device: torch.device, repeats: int) -> dict[str, dict[str, float]]:
+    """Median seconds of every form, in training and in evaluation."""
+    generator = torch.Generator(device).manual_seed(n)
+    scores = torch.randn(BATCH, DRAWS, n, generator=generator, device=device)
+    pairs = (torch.rand(BATCH, 1, n, n, generator=generator, device=device) < 0.1).float()
+    weight = torch.randn(BATCH, DRAWS, n, n, generator=generator, device=device)
+
+    def train(run: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Callable[[], object]:
+        def step() -> None:
+            leaf = scores.clone().requires_grad_()
+            moved, entropy = run(leaf)
+            ((moved * weight).mean() + 0.1 * entropy).backward()
+
+        return step
+
+    def ours(leaf: Tensor) -> tuple[Tensor, Tensor]:
+        order = soft_sort(leaf, tau=TAU, iterations=ITERATIONS)
+        return order.sort(pairs, (-2, -1)), order.entropy().mean()
+
+    def literal(logarithmic: bool) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        def run(leaf: Tensor) -> tuple[Tensor, Tensor]:
+            moved, soft = dense(leaf, pairs, logarithmic=logarithmic)
+            return moved, dense_entropy(soft)
+
+        return run
+
+    training = side_by_side(
+        {"ours": train(ours), "dense": train(literal(True)), "lean": train(literal(False))},
+        repeats=repeats,
+        device=device,
+    )
+    with torch.no_grad():
+        evaluation = side_by_side(
+            {
+                "ours": lambda: soft_sort(scores).sort(pairs, (-2, -1)),
+                "dense": lambda: dense(scores, pairs, logarithmic=True),
+                "lean": lambda: dense(scores, pairs, logarithmic=False),
+                "onehot": lambda: onehot(scores, pairs),
+            },
+            repeats=3 * repeats,
+            device=device,
+        )
+    return {"train": training, "eval": evaluation}
+
+
+def large_set() -> None:
+    """One training step on a set of 4096 points, batch 4, 8 draws; prints the growth of the peak in bytes."""
+    scores = torch.randn(4, 8, 4096, requires_grad=True)
+    points = torch.randn(4, 1, 4096, 3)
+    before = _peak()
+    order = soft_sort(scores)
+    (order.sort(points, -2).square().cumsum(-2).mean() + 0.1 * order.entropy().mean()).backward()
+    print(_peak() - before)
+
+
+def _peak() -> int:
+    """Bytes of memory that this process has held at most."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def peak_memory() -> int:
+    """Bytes that a training step on the large set adds, measured in a process of its own."""
+    found = subprocess.run([sys.executable, __file__, "--large-set"], capture_output=True, text=True, check=True)
+    return int(found.stdout)
+
+
+def main() -> None:
+    """Time every size, print the ratios, end with JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--large-set", action="store_true", help="only run the step whose memory is measured")
+    arguments = parser.parse_args()
+    if arguments.large_set:
+        large_set()
+        return
+    result: dict[str, object] = {"benchmark": "soft_sort", "batch": BATCH, "draws": DRAWS, "seconds": {}}
+    seconds = {n: compare(n, arguments.device, arguments.repeats) for n in SIZES}
+    result["seconds"] = seconds
+    for phase, rivals in (("train", ("dense", "lean")), ("eval", ("dense", "lean", "onehot"))):
+        for rival in rivals:
+            name = f"{phase}_ratio" if rival == "dense" else f"{phase}_ratio_{rival}"
+            ratios = {n: round(times[phase][rival] / times[phase]["ours"], 2) for n, times in seconds.items()}
+            result[name] = ratios
+            print(f"{name:18}" + "".join(f"   n = {n}: {ratio:8.1f} x" for n, ratio in ratios.items()))
+    result["large_set_bytes"] = peak_memory()
+    print(f"peak memory of a training step, n = 4096, batch 4, 8 draws: {result['large_set_bytes'] / 2**20:.0f} MiB")
+    finish({**result, **provenance(arguments.device)}, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+import pytest
+import torch
+
+from probsym.errors import DtypeError, ShapeError
+from probsym.ops import descending, invert, take
+
+
+def permutations(*shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.rand(*shape, generator=generator).argsort(-1)
+
+
+def literal_take(x: torch.Tensor, index: torch.Tensor, axis: int) -> torch.Tensor:
+    batch = index.shape[:-1]
+    x = x.expand(*batch, *x.shape[len(batch) :])
+    y = torch.empty_like(x)
+    for place in torch.cartesian_prod(*(torch.arange(size) for size in batch)).view(-1, len(batch)):
+        item = tuple(place.tolist())
+        y[item] = x[item].index_select(axis - len(batch), index[item])
+    return y
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((2, 3, 5), 2),
+        ((2, 1, 5), 2),
+        ((1, 1, 5, 4), 2),
+        ((2, 1, 4, 5), 3),
+        ((2, 3, 4, 5, 2), 3),
+        ((1, 3, 5, 5), 2),
+        ((2, 1, 5, 1, 1), 2),
+        ((2, 1, 4, 5, 0), 3),
+    ],
+)
+def test_take_is_indexing_draw_by_draw(shape: tuple[int, ...], axis: int) -> None:
+    index, x = permutations(2, 3, 5), torch.randn(shape)
+    wanted = literal_take(x, index, axis)
+    assert torch.equal(take(x, index, axis), wanted)
+    assert torch.equal(take(x, index, axis - x.dim()), wanted)
+    strided = x.transpose(0, -1).contiguous().transpose(0, -1)
+    assert torch.equal(take(strided, index, axis), wanted)
+
+
+def test_take_without_batch_axes() -> None:
+    assert torch.equal(take(torch.arange(4), torch.tensor([2, 0, 3, 1])), torch.tensor([2, 0, 3, 1]))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), [((2, 1, 4, 3), 2), ((2, 3, 3, 4), 3), ((1, 1, 4), 2)])
+def test_take_has_the_right_first_and_second_derivatives(shape: tuple[int, ...], axis: int, masked: bool) -> None:
+    index = permutations(2, 3, 4)
+    real = torch.rand(2, 1, 4, generator=torch.Generator().manual_seed(0)) < 0.6 if masked else None
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda t: take(t, index, axis, real), x)
+    assert torch.autograd.gradgradcheck(lambda t: take(t, index, axis, real).square(), x)
+
+
+def test_take_zeroes_what_is_not_real() -> None:
+    real = torch.tensor([[True, False, True], [True, True, True]])
+    x = torch.full((2, 3, 2), float("nan"))
+    x[0, :2] = 1.0
+    y = take(x, torch.tensor([[0, 2, 1], [0, 1, 2]]), 1, real)
+    assert torch.equal(y[0], torch.tensor([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]))
+    assert y[1].isnan().all()
+
+
+def test_invert_undoes() -> None:
+    index = permutations(4, 3, 9)
+    identity = torch.arange(9).expand(4, 3, 9)
+    assert torch.equal(index.gather(-1, invert(index)), identity)
+    assert torch.equal(invert(index).gather(-1, index), identity)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_descending_is_a_lexicographic_sort_with_padding_last(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randint(0, 3, (6, 12), generator=generator).double()
+    ties = torch.randint(0, 2, (6, 12), generator=generator).double()
+    mask = torch.rand(6, 12, generator=generator) < 0.6
+    for with_ties in (False, True):
+        for with_mask in (False, True):
+            found = descending(scores, mask if with_mask else None, ties if with_ties else None)
+            for row in range(6):
+
+                def key(place: int, row: int = row, ties_too: bool = with_ties, mask_too: bool = with_mask) -> tuple:
+                    if mask_too and not mask[row, place]:
+                        return (1, 0.0, 0.0, place)
+                    return (0, -scores[row, place].item(), -ties[row, place].item() if ties_too else 0.0, place)
+
+                assert found[row].tolist() == sorted(range(12), key=key)
+
+
+def test_descending_puts_padding_last_whatever_the_scores() -> None:
+    scores = torch.tensor([-torch.inf, 1.0, torch.nan, torch.inf, -torch.inf])
+    mask = torch.tensor([True, False, False, False, True])
+    assert descending(scores, mask).tolist() == [0, 4, 1, 2, 3]
+
+
+def test_refusals() -> None:
+    with pytest.raises(DtypeError, match=r"Expected a permutation to be an integer index \(got torch.float32\)"):
+        take(torch.zeros(3), torch.zeros(3))
+    with pytest.raises(ShapeError, match=r"Expected size 4 on axis 0 \(got 3\)"):
+        take(torch.zeros(3), torch.arange(4))
