@@ -5,7 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from probsym.errors import GroupError
 from probsym.groups import E, Group, S
+
+SMALL = 6
+"""Items up to which all permutations are listed and checked."""
 
 
 def assert_group_laws(
@@ -22,7 +26,7 @@ def assert_group_laws(
 
     Closure, associativity, identity and inverse; that `act` is an action, linear (affine on points) and the one
     that `matrix` describes, on every kind of axis; that Haar samples are elements; that `project` gives elements
-    and follows every element.
+    and follows every element; that `elements` lists a finite group.
 
     Args:
         group: any `Group`, a user's own included.
@@ -38,6 +42,7 @@ def assert_group_laws(
     """
     laws = _Laws(group, size, tuple(batch), dtype, mask, generator, tolerance)
     laws.algebra()
+    laws.listing()
     for kind in sorted(group.kinds):
         laws.action(kind)
     laws.projection()
@@ -54,9 +59,10 @@ class _Laws:
         generator: torch.Generator | None,
         tolerance: float | None,
     ) -> None:
-        self.group, self.size, self.batch, self.dtype, self.mask = group, size, batch, dtype, mask
+        self.group, self.batch, self.dtype, self.mask = group, batch, dtype, mask
+        self.size = mask.shape[-1] if size is None and mask is not None else size
         self.generator = generator or torch.Generator().manual_seed(0)
-        self.tolerance = tolerance or (1e-9 if dtype == torch.float64 else 1e-4)
+        self.tolerance = tolerance if tolerance is not None else 1e-9 if dtype == torch.float64 else 1e-4
 
     def element(self) -> Tensor:
         """A random element; for E and SE with a translation, which Haar does not draw."""
@@ -71,6 +77,8 @@ class _Laws:
             raise AssertionError(
                 f"{self.group!r} breaks '{law}': shapes {tuple(found.shape)} and {tuple(wanted.shape)}"
             )
+        if found.numel() == 0:
+            return
         error = (found.to(self.dtype) - wanted.to(self.dtype)).abs().max() / wanted.abs().max().clamp(min=1)
         if not error <= self.tolerance:
             raise AssertionError(f"{self.group!r} breaks '{law}': error {error:.1e} above {self.tolerance:.0e}")
@@ -94,6 +102,25 @@ class _Laws:
         matrix_g, matrix_h, product = (group.matrix(one, dtype=self.dtype) for one in (g, h, group.compose(g, h)))
         self.same("matrix(gh) = matrix(g) matrix(h)", product, matrix_g @ matrix_h)
 
+    def listing(self) -> None:
+        """Whether `elements`, where a group has it and is small, lists every element once."""
+        group = self.group
+        if isinstance(group, S) and (self.size or 0) > SMALL:
+            return
+        try:
+            listed = group.elements(size=self.size)
+        except GroupError:
+            return
+        one = group.identity(size=self.size)
+        self.holds("elements() lists elements, the identity first", group.contains(listed) & (listed[0] == one).all())
+        rows = listed.flatten(1) if listed.dim() > 1 else listed.unsqueeze(1)
+        moved = group.compose(
+            self.element().flatten(0, len(self.batch) - 1)[0] if self.batch else self.element(), listed
+        )
+        moved = moved.flatten(1) if moved.dim() > 1 else moved.unsqueeze(1)
+        self.same("elements() lists every element once", moved.unique(dim=0), rows.unique(dim=0))
+        self.holds("elements() repeats none", torch.tensor(len(rows.unique(dim=0)) == len(rows)))
+
     def action(self, kind: str) -> None:
         group, g, h = self.group, self.element(), self.element()
         if kind == "grid":
@@ -116,11 +143,21 @@ class _Laws:
         self.same(f"g(x/2 + y/2) = gx/2 + gy/2 on {kind}", act(g, (x + y) / 2), (act(g, x) + act(g, y)) / 2)
         shared = self.normal(*(1 for _ in self.batch), *shape[len(self.batch) :])
         self.same(f"a shared x is moved like copies on {kind}", act(g, shared), act(g, shared.expand(shape)))
-        if kind != "grid":
+        if kind == "grid":
+            places = self.coordinates(shape[-2])
+            self.same(f"gx = matrix(g) x on {kind}", act(g, places.expand(shape)), self.by_matrix(g, places, kind))
+        else:
             self.same(f"gx = matrix(g) x on {kind}", act(g, x), self.by_matrix(g, x, kind))
+
+    def coordinates(self, side: int) -> Tensor:
+        """An image whose pixels say where they are."""
+        line = torch.arange(side, dtype=self.dtype) - (side - 1) / 2
+        return torch.stack([line.expand(side, side), -line.unsqueeze(1).expand(side, side)], dim=-1)
 
     def by_matrix(self, g: Tensor, x: Tensor, kind: str) -> Tensor:
         matrix = self.group.matrix(g, dtype=self.dtype).unsqueeze(-3)
+        if kind == "grid":  # the pixel that comes to place p is the one from inverse(g) p
+            return x @ matrix
         d = x.shape[-2]
         linear, shift = matrix[..., :d, :d], matrix[..., :d, d:]
         if kind == "axial":

@@ -98,7 +98,7 @@ def test_descending_puts_padding_last_whatever_the_scores() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(DtypeError, match=r"Expected a permutation to be an integer index \(got torch.float32\)"):
+    with pytest.raises(DtypeError, match=r"Expected a permutation to be an int64 index \(got torch.float32\)"):
         take(torch.zeros(3), torch.zeros(3))
     with pytest.raises(ShapeError, match=r"Expected size 4 on axis 0 \(got 3\)"):
         take(torch.zeros(3), torch.arange(4))

@@ -142,13 +142,45 @@ def check_axis(x: Tensor, axis: Axis, batch: Sequence[int], size: int | None, gr
     return axis
 
 
+def matmul(left: Tensor, right: Tensor) -> Tensor:
+    """The matrix product in the precision of its factors, whatever autocast says: elements must stay in the group."""
+    if left.dtype != right.dtype:
+        raise DtypeError(f"Expected two elements of one dtype (got {left.dtype} and {right.dtype})")
+    with torch.autocast(left.device.type, enabled=False):
+        return left @ right
+
+
 def act_by_matrix(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
     """`x Q'` along an axis: matrix Q (*batch, d, d), x (*batch, ..., d, ...). Never below float32."""
     if not x.is_floating_point():
         raise DtypeError(f"Expected a floating tensor to rotate (got {x.dtype})")
-    batch = matrix.dim() - 2
+    batch, d = matrix.dim() - 2, x.shape[axis]
     rows = x.movedim(axis, -1)
     dtype = torch.promote_types(torch.promote_types(matrix.dtype, x.dtype), torch.float32)
-    with torch.autocast(x.device.type, enabled=False):
-        flat = rows.reshape(*x.shape[:batch], -1, x.shape[axis]).to(dtype) @ matrix.mT.to(dtype)
-    return flat.reshape(*matrix.shape[:batch], *rows.shape[batch:]).movedim(-1, axis).to(x.dtype)
+    flat = rows.reshape(*x.shape[:batch], rows.shape[batch:-1].numel(), d)
+    moved = matmul(flat.to(dtype), matrix.mT.to(dtype))
+    return moved.reshape(*matrix.shape[:batch], *rows.shape[batch:]).movedim(-1, axis).to(x.dtype)
+
+
+def check_index(g: Tensor, group: Group) -> Tensor:
+    """g, after checking that it holds indices."""
+    if g.dtype != torch.long:
+        raise DtypeError(f"Expected an element of {group!r} to be an int64 index (got {g.dtype})")
+    return g
+
+
+def check_parameter(value: int, what: str) -> None:
+    """Refuse a dimension or a number of rotations that is not a positive whole number."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise GroupError(f"Expected the {what} to be 1 or more (got {value})")
+
+
+def joint_batch(batch: Sequence[int], own: Sequence[int], what: str) -> tuple[int, ...]:
+    """The batch axes asked for, together with those of a mask or centroid, which must broadcast to them."""
+    try:
+        joint = tuple(torch.broadcast_shapes(tuple(batch), tuple(own)))
+    except RuntimeError:
+        joint = ()
+    if len(joint) < max(len(batch), len(own)) or (len(batch) > 0 and joint != tuple(batch)):
+        raise ShapeError(f"Expected the batch axes of {what} to broadcast to {tuple(batch)} (got {tuple(own)})")
+    return joint

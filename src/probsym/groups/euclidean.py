@@ -7,8 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from probsym.errors import GroupError, ShapeError
-from probsym.groups.base import Axis, Group, act_by_matrix, check_axis
+from probsym.errors import ShapeError
+from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, joint_batch, matmul
 from probsym.groups.orthogonal import O, determinant_sign
 
 
@@ -34,8 +34,7 @@ class E(Group):
     rotations: ClassVar[type[O]] = O
 
     def __post_init__(self) -> None:
-        if self.d < 1:
-            raise GroupError(f"Expected the dimension to be 1 or more (got {self.d})")
+        check_parameter(self.d, "dimension")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.d})"
@@ -62,8 +61,9 @@ class E(Group):
         if translation.dim() < 1 or translation.shape[-1] != self.d:
             raise ShapeError(f"Expected a translation (*batch, {self.d}) (got {tuple(translation.shape)})")
         batch = torch.broadcast_shapes(rotation.shape[:-2], translation.shape[:-1])
+        dtype = torch.promote_types(rotation.dtype, translation.dtype)
         column = translation.unsqueeze(-1).expand(*batch, self.d, 1)
-        return torch.cat([rotation.expand(*batch, self.d, self.d), column.to(rotation.dtype)], dim=-1)
+        return torch.cat([rotation.expand(*batch, self.d, self.d).to(dtype), column.to(dtype)], dim=-1)
 
     def unpack(self, g: Tensor) -> tuple[Tensor, Tensor]:
         """Q (*batch, d, d) and t (*batch, d)."""
@@ -82,11 +82,11 @@ class E(Group):
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
         (q, t), (r, s) = self.unpack(g), self.unpack(h)
-        return self.pack(q @ r, (q @ s.unsqueeze(-1)).squeeze(-1) + t)
+        return self.pack(matmul(q, r), matmul(q, s.unsqueeze(-1)).squeeze(-1) + t)
 
     def inverse(self, g: Tensor) -> Tensor:
         q, t = self.unpack(g)
-        return self.pack(q.mT, -(q.mT @ t.unsqueeze(-1)).squeeze(-1))
+        return self.pack(q.mT, -matmul(q.mT, t.unsqueeze(-1)).squeeze(-1))
 
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
         self.check_kind(kind)
@@ -133,8 +133,9 @@ class E(Group):
         """Q uniform, about the given centroid (*batch, d), or about the origin."""
         if centroid is None:
             centroid = torch.zeros(self.d, dtype=dtype, device=device)
-        q = self.rotation.haar(batch, dtype=centroid.dtype, device=centroid.device, generator=generator)
-        return self.pack(q, centroid)
+        batch, dtype = joint_batch(batch, centroid.shape[:-1], "centroid"), dtype or centroid.dtype
+        q = self.rotation.haar(batch, dtype=dtype, device=centroid.device, generator=generator)
+        return self.pack(q, centroid.to(dtype))
 
     def contains(self, g: Tensor) -> Tensor:
         q, t = self.unpack(g)

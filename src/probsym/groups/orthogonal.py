@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probsym.errors import GroupError
-from probsym.groups.base import Axis, Group, act_by_matrix, check_axis
+from probsym.errors import DtypeError
+from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, matmul
 from probsym.ops import gram_schmidt
 
 
@@ -28,8 +28,7 @@ class O(Group):  # noqa: E742
     d: int
 
     def __post_init__(self) -> None:
-        if self.d < 1:
-            raise GroupError(f"Expected the dimension to be 1 or more (got {self.d})")
+        check_parameter(self.d, "dimension")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.d})"
@@ -58,7 +57,7 @@ class O(Group):  # noqa: E742
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
         self.check_element(g)
         self.check_element(h)
-        return g @ h
+        return matmul(g, h)
 
     def inverse(self, g: Tensor) -> Tensor:
         self.check_element(g)
@@ -90,7 +89,9 @@ class O(Group):  # noqa: E742
 
     def contains(self, g: Tensor) -> Tensor:
         self.check_element(g)
-        off = (g.mT @ g - torch.eye(self.d, dtype=g.dtype, device=g.device)).abs().amax((-2, -1))
+        if not g.is_floating_point():
+            raise DtypeError(f"Expected an element of {self!r} to be floating (got {g.dtype})")
+        off = (matmul(g.mT, g) - torch.eye(self.d, dtype=g.dtype, device=g.device)).abs().amax((-2, -1))
         return off < self.d * 100 * torch.finfo(g.dtype).eps
 
     def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
@@ -100,4 +101,5 @@ class O(Group):  # noqa: E742
 
 def determinant_sign(g: Tensor) -> Tensor:
     """The sign of the determinant, (*batch, 1, 1); constant near every orthogonal matrix, so without gradient."""
-    return torch.linalg.det(g.detach()).sign()[..., None, None]
+    precise = g.detach().to(torch.promote_types(g.dtype, torch.float32))
+    return torch.linalg.det(precise).sign()[..., None, None].to(g.dtype)

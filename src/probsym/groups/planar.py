@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, GroupError, ShapeError
-from probsym.groups.base import Axis, Group, act_by_matrix, check_axis
+from probsym.errors import DtypeError, GroupError, RangeError, ShapeError
+from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_index, check_parameter, matmul
 from probsym.ops import descending, take
 
 
@@ -29,8 +29,7 @@ class PlanarGroup(Group):
     m: int
 
     def __post_init__(self) -> None:
-        if self.m < 1:
-            raise GroupError(f"Expected the number of rotations to be 1 or more (got {self.m})")
+        check_parameter(self.m, "number of rotations")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.m})"
@@ -99,6 +98,8 @@ class PlanarGroup(Group):
 
     def straight_through(self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0) -> Tensor:
         """Weights (*batch, order): one at the projected element, with the gradient of `softmax(logits / tau)`."""
+        if not tau > 0:
+            raise RangeError(f"Expected tau to be positive (got {tau})")
         hard = torch.nn.functional.one_hot(self.project(features, noise=noise), self.order)
         soft = torch.softmax(features.to(torch.promote_types(features.dtype, torch.float32)) / tau, dim=-1)
         return hard.to(soft.dtype) + (soft - soft.detach())
@@ -129,10 +130,12 @@ class PlanarGroup(Group):
         `axis` is one axis of size 2, or for kind "grid" the pair of axes (rows, columns), next to each other.
         """
         self.check_kind(kind)
-        weights = g if g.is_floating_point() else None
-        if weights is not None:
-            self._check_weights(weights)
-        batch = g.shape if weights is None else weights.shape[:-1]
+        weighted = g.is_floating_point()
+        if weighted:
+            self._check_weights(g)
+            if not x.is_floating_point():
+                raise DtypeError(f"Expected a floating tensor to weigh the elements of {self!r} (got {x.dtype})")
+        batch = g.shape[:-1] if weighted else self._checked(g).shape
         if kind == "grid":
             return self._act_on_grid(g, x, axis, batch)
         axis = check_axis(x, axis, batch, 2, self)
@@ -140,15 +143,12 @@ class PlanarGroup(Group):
         matrices = self.matrix(self.elements(device=g.device), dtype=dtype)
         if kind == "axial":
             matrices = matrices * torch.linalg.det(matrices).sign()[:, None, None]
-        chosen = (
-            matrices[self._checked(g)]
-            if weights is None
-            else torch.einsum("...k,kij->...ij", weights.to(dtype), matrices)
-        )
-        return act_by_matrix(chosen, x, axis)
+        if not weighted:
+            return act_by_matrix(matrices[g], x, axis)
+        return act_by_matrix(matmul(g.to(dtype), matrices.flatten(1)).unflatten(-1, (2, 2)), x, axis)
 
     def _act_on_grid(self, g: Tensor, x: Tensor, axis: Axis, batch: Sequence[int]) -> Tensor:
-        if isinstance(axis, int):
+        if isinstance(axis, int) or len(axis) != 2:
             raise GroupError(f"Expected a pair of axes for {self!r} on a grid (got {axis})")
         rows, columns = (check_axis(x, one, batch, None, self) for one in axis)
         if columns != rows + 1:
@@ -179,9 +179,7 @@ class PlanarGroup(Group):
         return (((height - 1 - y) // 2) * width + (x + width - 1) // 2).to(device)
 
     def _checked(self, g: Tensor) -> Tensor:
-        if g.is_floating_point() or g.is_complex() or g.dtype == torch.bool:
-            raise DtypeError(f"Expected an element of {self!r} to be an integer (got {g.dtype})")
-        return g
+        return check_index(g, self)
 
     def _check_weights(self, weights: Tensor) -> None:
         if not weights.is_floating_point() or weights.dim() < 1 or weights.shape[-1] != self.order:

@@ -26,4 +26,4 @@ class SO(O):
         return torch.cat([q[..., :1] * determinant_sign(q), q[..., 1:]], dim=-1)
 
     def contains(self, g: Tensor) -> Tensor:
-        return super().contains(g) & (torch.linalg.det(g) > 0)
+        return super().contains(g) & (determinant_sign(g)[..., 0, 0] > 0)

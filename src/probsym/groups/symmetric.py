@@ -8,8 +8,8 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, GroupError
-from probsym.groups.base import Axis, Group, check_axis
+from probsym.errors import DtypeError, GroupError, ShapeError
+from probsym.groups.base import Axis, Group, check_axis, check_index, joint_batch
 from probsym.ops import descending, invert, take
 
 LARGEST_LISTED = 10
@@ -51,7 +51,9 @@ class S(Group):
         return torch.arange(_known(size), device=device).expand(*batch, -1)
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        g, h = torch.broadcast_tensors(self._checked(g), self._checked(h))
+        if self._checked(g).shape[-1] != self._checked(h).shape[-1]:
+            raise ShapeError(f"Expected permutations of equally many items (got {g.shape[-1]} and {h.shape[-1]})")
+        g, h = torch.broadcast_tensors(g, h)
         return g.gather(-1, h)
 
     def inverse(self, g: Tensor) -> Tensor:
@@ -59,7 +61,7 @@ class S(Group):
 
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
         self.check_kind(kind)
-        axis = check_axis(x, axis, self.check_element(g), g.shape[-1], self)
+        axis = check_axis(x, axis, self._checked(g).shape[:-1], g.shape[-1], self)
         return take(x, self.inverse(g), axis)
 
     def features(
@@ -92,7 +94,10 @@ class S(Group):
     ) -> Tensor:
         """Uniform permutations; with a mask (*batch, n), uniform orders of the real items, which come first."""
         if mask is not None:
+            if mask.dtype != torch.bool:
+                raise DtypeError(f"Expected mask to be boolean (got {mask.dtype})")
             size, device = mask.shape[-1], mask.device
+            batch = joint_batch(batch, mask.shape[:-1], "mask")
         keys = [self.features(batch, size=size, device=device, generator=generator) for _ in range(2)]
         return self.project(keys[0], noise=keys[1], mask=mask)
 
@@ -122,9 +127,9 @@ class S(Group):
         return torch.tensor(list(permutations(range(n))), device=device)
 
     def _checked(self, g: Tensor) -> Tensor:
-        if g.is_floating_point() or g.is_complex() or g.dtype == torch.bool:
-            raise DtypeError(f"Expected an element of S() to be an integer index (got {g.dtype})")
-        return g
+        if g.dim() < 1:
+            raise ShapeError(f"Expected an element of S() to be (*batch, n) (got {tuple(g.shape)})")
+        return check_index(g, self)
 
 
 def _known(size: int | None) -> int:

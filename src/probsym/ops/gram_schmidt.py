@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, RankError, ShapeError
+from probsym.ops.permute import broadcasts
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8}
 
@@ -58,7 +59,5 @@ def _check(features: Tensor, noise: Tensor | None) -> None:
         raise DtypeError(f"Expected features to be floating (got {features.dtype})")
     if features.dim() < 2 or not 1 <= features.shape[-1] <= features.shape[-2]:
         raise ShapeError(f"Expected features (*batch, d, k) with 1 <= k <= d (got {tuple(features.shape)})")
-    if noise is not None and noise.shape[-2:] != features.shape[-2:]:
-        raise ShapeError(
-            f"Expected noise to end in {tuple(features.shape[-2:])} like the features (got {tuple(noise.shape)})"
-        )
+    if noise is not None and not broadcasts(noise.shape, features.shape, fixed=2):
+        raise ShapeError(f"Expected noise to broadcast to {tuple(features.shape)} (got {tuple(noise.shape)})")

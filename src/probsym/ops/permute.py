@@ -70,8 +70,8 @@ def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, real: Tensor 
 def resolve_axis(x: Tensor, index: Tensor, axis: int) -> int:
     """The axis as a number from the front, after checking that the index fits there."""
     batch = index.dim() - 1
-    if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
-        raise DtypeError(f"Expected a permutation to be an integer index (got {index.dtype})")
+    if index.dtype != torch.long:
+        raise DtypeError(f"Expected a permutation to be an int64 index (got {index.dtype})")
     if not -x.dim() <= axis < x.dim() or axis % x.dim() < batch:
         raise ShapeError(f"Expected axis to follow {batch} batch axes in {x.dim()} axes (got {axis})")
     axis %= x.dim()
@@ -82,6 +82,13 @@ def resolve_axis(x: Tensor, index: Tensor, axis: int) -> int:
             f"Expected batch axes that broadcast to {tuple(index.shape[:-1])} (got {tuple(x.shape[:batch])})"
         )
     return axis
+
+
+def broadcasts(shape: Sequence[int], target: Sequence[int], fixed: int = 1) -> bool:
+    """Whether a shape broadcasts to the target; the last `fixed` axes must be equal outright."""
+    if len(shape) > len(target) or list(shape[-fixed:]) != list(target[-fixed:]):
+        return False
+    return all(size in (1, want) for size, want in zip(reversed(shape), reversed(target), strict=False))
 
 
 class _Take(torch.autograd.Function):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from probsym.errors import DtypeError, RangeError, ShapeError
 from probsym.ops import relaxation as relaxed
-from probsym.ops.permute import descending, invert, resolve_axis, take
+from probsym.ops.permute import broadcasts, descending, invert, resolve_axis, take
 from probsym.ops.relaxation import Relaxation, Settings
 
 
@@ -162,7 +162,7 @@ def _check(scores: Tensor, mask: Tensor | None, ties: Tensor | None, tau: float,
     if scores.dim() < 1 or scores.shape[-1] < 1:
         raise ShapeError(f"Expected scores (*batch, n) with n at least 1 (got {tuple(scores.shape)})")
     for name, other in (("mask", mask), ("ties", ties)):
-        if other is not None and not _broadcasts(other.shape, scores.shape):
+        if other is not None and not broadcasts(other.shape, scores.shape):
             raise ShapeError(f"Expected {name} to broadcast to {tuple(scores.shape)} (got {tuple(other.shape)})")
     if mask is not None and mask.dtype != torch.bool:
         raise DtypeError(f"Expected mask to be boolean (got {mask.dtype})")
@@ -172,10 +172,3 @@ def _check(scores: Tensor, mask: Tensor | None, ties: Tensor | None, tau: float,
         raise RangeError(f"Expected iterations to be 0 or more (got {iterations})")
     if unit not in ("norm", "gap"):
         raise RangeError(f"Expected unit to be 'norm' or 'gap' (got {unit!r})")
-
-
-def _broadcasts(shape: torch.Size, target: torch.Size) -> bool:
-    """Whether a mask or tie-break of this shape fits: the same n, other axes equal or 1."""
-    if len(shape) > len(target) or shape[-1:] != target[-1:]:
-        return False
-    return all(size in (1, want) for size, want in zip(reversed(shape), reversed(target), strict=False))
