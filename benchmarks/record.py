@@ -16,17 +16,27 @@ import torch
 
 
 def side_by_side(runs: Mapping[str, Callable[[], object]], *, repeats: int, device: torch.device) -> dict[str, float]:
-    """Median seconds of each run. The runs take turns, so that a busy spell of the machine falls on all of them."""
+    """Median seconds of each run. The runs take turns, so that a busy spell of the machine falls on all of them.
+
+    In its turn a run is called once to fetch its memory and then, unless it is slow, again and again for a while.
+    """
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(repeats + 1):
+    for _ in range(repeats):
         for name, run in runs.items():
-            _wait(device)
-            start = time.perf_counter()
-            run()
-            _wait(device)
-            if turn > 0:
-                times[name].append(time.perf_counter() - start)
+            span = _seconds(run, 1, device)
+            if span < 1:
+                span = _seconds(run, max(1, min(50, int(0.1 / span))), device)
+            times[name].append(span)
     return {name: statistics.median(spans) for name, spans in times.items()}
+
+
+def _seconds(run: Callable[[], object], times: int, device: torch.device) -> float:
+    _wait(device)
+    start = time.perf_counter()
+    for _ in range(times):
+        run()
+    _wait(device)
+    return (time.perf_counter() - start) / times
 
 
 def _wait(device: torch.device) -> None:

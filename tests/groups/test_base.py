@@ -142,7 +142,11 @@ REFUSED = {
     "boolean p": (lambda: S().inverse(p > 0), DtypeError, r"int64 index \(got torch.bool\)"),
     "composing a float": (lambda: S().compose(p, p.double()), DtypeError, r"int64 index \(got torch.float64\)"),
     "boolean turn": (lambda: C(4).compose(p > 0, p), DtypeError, r"C\(4\) to be an int64 index \(got torch.bool\)"),
-    "composing weights": (lambda: D(2).compose(x[0], p), DtypeError, r"D\(2\) to be an int64 index \(got torch.float32\)"),
+    "composing weights": (
+        lambda: D(2).compose(x[0], p),
+        DtypeError,
+        r"D\(2\) to be an int64 index \(got torch.float32\)",
+    ),
     "axis in the batch": (lambda: O(3).act(eye.expand(4, 3, 3), x, 0), ShapeError, r"1 batch axes in 2 axes \(got 0\)"),
     "axis out of range": (lambda: O(3).act(eye, x, 2), ShapeError, r"0 batch axes in 2 axes \(got 2\)"),
     "axis of a number": (lambda: O(3).act(eye, torch.tensor(1.0)), ShapeError, r"in 0 axes \(got -1\)"),
@@ -179,7 +183,11 @@ REFUSED = {
     "integer features": (lambda: O(3).project(eye.long()), DtypeError, r"features to be floating \(got torch.int64\)"),
     "no rank": (lambda: O(3).project(torch.zeros(2, 3, 3)), RankError, r"column 0 .* \(got 2 of 2 matrices"),
     "no rank in SE": (lambda: SE(3).project(torch.ones(3, 4)), RankError, r"column 1 .*give noise to complete"),
-    "noise of another size": (lambda: SO(3).project(eye, noise=torch.eye(2)), ShapeError, r"noise to broadcast to \(3, 3\)"),
+    "noise of another size": (
+        lambda: SO(3).project(eye, noise=torch.eye(2)),
+        ShapeError,
+        r"noise to broadcast to \(3, 3\)",
+    ),
 }
 
 

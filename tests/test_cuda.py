@@ -1,0 +1,91 @@
+"""The same numbers on a GPU as on a CPU, for whatever has its own path through the hardware."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from probsym import Signature, groups
+from probsym.ops import gram_schmidt, soft_sort
+from probsym.testing import assert_group_laws
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def close(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
+    return bool((found.cpu().double() - wanted.double()).abs().max() <= tolerance * wanted.abs().max())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("n", [1, 5, 64, 444])
+def test_soft_sort(n: int, dtype: torch.dtype) -> None:
+    scores = torch.randn(3, 4, n, dtype=dtype)
+    mask = torch.rand(3, 1, n) < 0.8
+    mask[..., 0] = True
+    features, pairs, output = (torch.randn(*shape, dtype=dtype) for shape in ((3, 1, n, 2), (3, 1, n, n), (3, 4, n, 2)))
+    results = []
+    for device in ("cpu", "cuda"):
+        leaf = scores.to(device, torch.float64 if device == "cpu" else dtype).requires_grad_()
+        order = soft_sort(leaf, mask=mask.to(device), tau=0.05)
+        x, a, y = (tensor.to(leaf) for tensor in (features, pairs, output))
+        uses = [order.sort(x, -2), order.sort(a, (2, 3)), order.unsort(y, -2), order.entropy()]
+        (gradient,) = torch.autograd.grad(sum(use.sin().sum() for use in uses), leaf)
+        results.append([*uses, gradient])
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-9
+    assert n == 1 or all(close(found, wanted, tolerance) for wanted, found in zip(*results, strict=True))
+
+
+def test_no_synchronisation_in_a_step() -> None:
+    """Nothing in a training step waits for the GPU, so that a step can be captured as a CUDA graph."""
+    scores = torch.randn(4, 10, 64, device="cuda", requires_grad=True)
+    mask = torch.ones(4, 1, 64, device="cuda", dtype=torch.bool)
+    pairs = torch.randn(4, 1, 64, 64, device="cuda")
+    features, noise = torch.randn(2, 40, 3, 3, device="cuda").unbind(0)
+
+    def step() -> None:
+        order = soft_sort(scores, mask=mask)
+        (order.sort(pairs, (2, 3)).sum() + order.entropy().sum() + gram_schmidt(features, noise).sum()).backward()
+
+    step()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_step_can_be_captured() -> None:
+    scores = torch.randn(4, 10, 64, device="cuda", requires_grad=True)
+    pairs = torch.randn(4, 1, 64, 64, device="cuda")
+
+    def step() -> Tensor:
+        order = soft_sort(scores)
+        value = order.sort(pairs, (2, 3)).sin().sum() + order.entropy().sum()
+        return torch.autograd.grad(value, scores)[0]
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            wanted = step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert close(found, wanted.cpu(), 1e-6)
+
+
+@pytest.mark.parametrize("group", [groups.S(), groups.SO(3), groups.SE(3), groups.D(4)], ids=repr)
+def test_group_laws_and_signature(group: groups.Group) -> None:
+    device = torch.device("cuda")
+    assert_group_laws(group, size=6 if group != groups.S() else 9)
+    elements = group.haar((5,), size=9, device=device)
+    assert elements.device.type == "cuda"
+    assert group.contains(elements).all()
+    d = group.axis_size() or 9
+    signature = Signature.parse("a c -> a c", {"a": group})
+    x = torch.randn(5, d, 2, device=device)
+    (moved,) = signature.act({"a": elements}, [x])
+    (wanted,) = signature.act({"a": elements.cpu()}, [x.cpu()])
+    assert close(moved, wanted, 1e-5)
