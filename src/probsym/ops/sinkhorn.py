@@ -1,11 +1,16 @@
 """Sinkhorn scaling of the exponential kernel, with its own gradient, from vectors alone."""
 
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from probsym.ops.kernel import ExponentialKernel
+from probsym.ops import sinkhorn_doubling
+
+LONGEST_FUSED = 2048
+"""Points of a line up to which a GPU keeps all of it in registers."""
 
 
 def sinkhorn(
@@ -20,6 +25,8 @@ def sinkhorn(
         points: z (rows, n), descending.
         rate: k (rows,), positive.
         real: (rows, n) booleans, True first; K is the identity on the rest.
+        iterations: how often.
+        symmetric: which of the two.
 
     Returns:
         a and b, each (rows, n), differentiable in points and rate.
@@ -35,15 +42,20 @@ def sinkhorn(
 
 
 class _Sinkhorn(torch.autograd.Function):
+    """Saved for the way back are the iterates w (steps + 1, n, rows) and slopes `(lower K - upper K) w`.
+
+    With g the derivative for log w after a step, and u = -dL/d(K w) the flow into the product before it, the step
+    hands `-w * (K u)` to its input and `u * slope(w) + w * slope(u)` to the positions k (z_0 - z_r).
+    """
+
     @staticmethod
     def forward(
         ctx: Any, points: Tensor, rate: Tensor, real: Tensor | None, steps: int, symmetric: bool
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, ...]:
         history, slopes = _scale(points, rate, real, steps, symmetric)
         ctx.save_for_backward(points, rate, real, history, slopes)
         ctx.symmetric = symmetric
-        last = history.shape[0] - 1
-        return tuple(history[step].t().clone() for step in _ends(last, symmetric))
+        return tuple(history[end].t().clone() for end in _ends(steps, symmetric))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
@@ -59,28 +71,29 @@ def _ends(steps: int, symmetric: bool) -> tuple[int, int]:
     return (steps if symmetric else max(steps - 1, 0)), steps
 
 
+def _fused(points: Tensor) -> bool:
+    return points.is_cuda and points.shape[1] <= LONGEST_FUSED and find_spec("triton") is not None
+
+
+def _backend(points: Tensor) -> ModuleType:
+    if not _fused(points):
+        return sinkhorn_doubling
+    from probsym.ops import sinkhorn_triton  # noqa: PLC0415  (triton comes with CUDA builds of torch only)
+
+    return sinkhorn_triton
+
+
 @torch.library.custom_op("probsym::sinkhorn_scale", mutates_args=())
 def _scale(points: Tensor, rate: Tensor, real: Tensor | None, steps: int, symmetric: bool) -> tuple[Tensor, Tensor]:
-    """All iterates w (steps + 1, n, rows) and, for each but the last, `(lower K - upper K) @ w`."""
-    rows, n = points.shape
-    kernel = ExponentialKernel(points.t().contiguous(), rate, None if real is None else real.t())
-    history = points.new_ones(steps + 1, n, rows)
-    slopes = points.new_empty(steps, n, rows)
-    total = points.new_empty(n, rows)
-    for weights, scaled, slope in zip(history, history[1:], slopes, strict=False):
-        lower, upper = kernel.triangles(weights)
-        torch.sub(lower, upper, out=slope)
-        torch.add(lower, upper, out=total).add_(weights)
-        if symmetric:
-            torch.div(weights, total, out=scaled).sqrt_()
-        else:
-            torch.reciprocal(total, out=scaled)
-    return history, slopes
+    return _backend(points).scale(points, rate, real, steps, symmetric)
 
 
 @_scale.register_fake
 def _(points: Tensor, rate: Tensor, real: Tensor | None, steps: int, symmetric: bool) -> tuple[Tensor, Tensor]:
     rows, n = points.shape
+    if _fused(points):
+        history, slopes = points.new_empty(steps + 1, rows, n), points.new_empty(steps, rows, n)
+        return history.transpose(1, 2), slopes.transpose(1, 2)
     return points.new_empty(steps + 1, n, rows), points.new_empty(steps, n, rows)
 
 
@@ -95,37 +108,8 @@ def _unscale(
     grad_b: Tensor,
     symmetric: bool,
 ) -> Tensor:
-    """Derivative with respect to the position `k (z_0 - z_r)` of each point, (rows, n), by running the steps back.
-
-    With g the derivative for log w after a step, and u = -dL/d(K w) the flow into the product before it, the step hands
-    `-w * (K u)` to its input and `u * slope(w) + w * slope(u)` to the positions.
-    """
-    kernel = ExponentialKernel(points.t().contiguous(), rate, None if real is None else real.t())
-    steps = slopes.shape[0]
-    row_end, _ = _ends(steps, symmetric)
-    gradient = grad_b.t() * history[-1]
-    from_rows = grad_a.t() * history[row_end]
-    if row_end == steps:
-        gradient += from_rows
-    place = torch.zeros_like(gradient)
-    flow, slope = torch.empty_like(gradient), torch.empty_like(gradient)
-    for step in range(steps - 1, -1, -1):
-        weights, scaled = history[step], history[step + 1]
-        torch.mul(gradient, scaled, out=flow)
-        if symmetric:
-            gradient *= 0.5
-            flow.mul_(scaled).div_(weights).mul_(0.5)
-        lower, upper = kernel.triangles(flow)
-        torch.sub(lower, upper, out=slope)
-        place.addcmul_(flow, slopes[step]).addcmul_(weights, slope)
-        flow.add_(lower).add_(upper)
-        if symmetric:
-            gradient.addcmul_(weights, flow, value=-1)
-        else:
-            torch.mul(weights, flow, out=gradient).neg_()
-        if step == row_end:
-            gradient += from_rows
-    return place.t().contiguous()
+    row_end, _ = _ends(slopes.shape[0], symmetric)
+    return _backend(points).unscale(points, rate, real, history, slopes, grad_a, grad_b, symmetric, row_end)
 
 
 @_unscale.register_fake
