@@ -34,6 +34,7 @@ def test_soft_sort(n: int, dtype: torch.dtype) -> None:
     assert n == 1 or all(close(found, wanted, tolerance) for wanted, found in zip(*results, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_no_synchronisation_in_a_step() -> None:
     """Nothing in a training step waits for the GPU, so that a step can be captured as a CUDA graph."""
     scores = torch.randn(4, 10, 64, device="cuda", requires_grad=True)

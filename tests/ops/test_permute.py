@@ -50,19 +50,21 @@ def test_take_without_batch_axes() -> None:
 @pytest.mark.parametrize(("shape", "axis"), [((2, 1, 4, 3), 2), ((2, 3, 3, 4), 3), ((1, 1, 4), 2)])
 def test_take_has_the_right_first_and_second_derivatives(shape: tuple[int, ...], axis: int, masked: bool) -> None:
     index = permutations(2, 3, 4)
-    real = torch.rand(2, 1, 4, generator=torch.Generator().manual_seed(0)) < 0.6 if masked else None
+    keep = torch.rand(2, 1, 4, generator=torch.Generator().manual_seed(0)) < 0.6 if masked else None
     x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda t: take(t, index, axis, real), x)
-    assert torch.autograd.gradgradcheck(lambda t: take(t, index, axis, real).square(), x)
+    assert torch.autograd.gradcheck(lambda t: take(t, index, axis, keep), x)
+    assert torch.autograd.gradgradcheck(lambda t: take(t, index, axis, keep).square(), x)
 
 
-def test_take_zeroes_what_is_not_real() -> None:
-    real = torch.tensor([[True, False, True], [True, True, True]])
+def test_take_reads_what_is_not_kept_as_zero() -> None:
+    keep = torch.tensor([[True, True, False], [True, True, True]])
     x = torch.full((2, 3, 2), float("nan"))
-    x[0, :2] = 1.0
-    y = take(x, torch.tensor([[0, 2, 1], [0, 1, 2]]), 1, real)
-    assert torch.equal(y[0], torch.tensor([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]))
+    x[0, :2] = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    y = take(x, torch.tensor([[0, 2, 1], [0, 1, 2]]), 1, keep)
+    assert torch.equal(y[0], torch.tensor([[1.0, 2.0], [0.0, 0.0], [3.0, 4.0]]))
     assert y[1].isnan().all()
+    shared = take(torch.ones(1, 3), torch.tensor([[0, 2, 1], [0, 1, 2]]), 1, keep)
+    assert torch.equal(shared, torch.tensor([[1.0, 0.0, 1.0], [1.0, 1.0, 1.0]]))
 
 
 def test_invert_undoes() -> None:

@@ -11,26 +11,22 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("steps", [0, 1, 40])
 @pytest.mark.parametrize("n", [1, 2, 5, 64, 188, 444, 2048])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_the_fused_kernel_is_the_doubling_scan(
-    n: int, steps: int, symmetric: bool, masked: bool, dtype: torch.dtype
-) -> None:
+def test_the_fused_kernel_is_the_doubling_scan(n: int, steps: int, symmetric: bool, masked: bool) -> None:
     from probsym.ops import sinkhorn_triton  # noqa: PLC0415
 
     rows = 5
-    points = torch.randn(rows, n, dtype=torch.float64).sort(1, descending=True).values.to("cuda", dtype)
-    rate = torch.tensor([0.3, 2.0, 30.0, 300.0, 3000.0]).to("cuda", dtype)
+    points = torch.randn(rows, n, dtype=torch.float64).sort(1, descending=True).values.to("cuda")
+    rate = torch.tensor([0.3, 2.0, 30.0, 300.0, 3000.0]).to(points)
     real = None
     if masked:
         real = torch.arange(n).cuda() < torch.tensor([[n], [max(n // 2, 1)], [1], [n], [0]]).cuda()
-    grads = torch.randn(2, rows, n, device="cuda", dtype=dtype)
+    grads = torch.randn(2, rows, n, device="cuda", dtype=torch.float64)
     row_end = steps if symmetric else max(steps - 1, 0)
     results = []
     for backend in (sinkhorn_doubling, sinkhorn_triton):
         saved = backend.scale(points, rate, real, steps, symmetric)
         results.append([*saved, backend.unscale(points, rate, real, *saved, *grads, symmetric, row_end)])
-    tolerance = 1e-4 if dtype == torch.float32 else 1e-11
     for wanted, found in zip(*results, strict=True):
         assert found.shape == wanted.shape
         if found.numel():
-            assert (found - wanted).abs().max() <= tolerance * (1e-30 + wanted.abs().max())
+            assert (found - wanted).abs().max() <= 1e-11 * (1e-30 + wanted.abs().max())

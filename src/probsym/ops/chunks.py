@@ -138,11 +138,11 @@ def _sums(moment: Tensor, far_row: Tensor | None, far_column: Tensor | None, a: 
     """Row, column and signed sums of one chunk from its own moments M * K and from those of either side."""
     m = moment.shape[1]
     ones = torch.ones(m, m, dtype=moment.dtype, device=moment.device)
-    signed = moment * (ones.tril(-1) - ones.triu(1))
-    a_column, b_column = a.unsqueeze(2), b.unsqueeze(2)
-    row, column = (moment @ b_column).squeeze(2), (moment.transpose(1, 2) @ a_column).squeeze(2)
-    slope_row = (signed @ b_column).squeeze(2)
-    slope_column = -(signed.transpose(1, 2) @ a_column).squeeze(2)
+    order = ones.tril(-1) - ones.triu(1)
+    by_row = moment * b.unsqueeze(1)
+    row, slope_row = by_row.sum(2), by_row.mul_(order).sum(2)
+    by_column = moment * a.unsqueeze(2)
+    column, slope_column = by_column.sum(1), by_column.mul_(order).sum(1).neg_()
     if far_row is not None and far_column is not None:
         row, column = row + far_row.sum(2), column + far_column.sum(2)
         slope_row = slope_row + far_row[..., 0] - far_row[..., 1]

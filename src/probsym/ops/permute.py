@@ -7,6 +7,7 @@ axes, each of equal size or of size 1; a batch axis of size 1 is shared, so that
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,11 +51,14 @@ def _stable_argsort(scores: Tensor) -> Tensor:
     plain = type(scores) is Tensor and not torch.compiler.is_compiling()
     if not (plain and scores.device.type == "cpu" and scores.dtype == torch.float32):
         return torch.argsort(scores, dim=-1, descending=True, stable=True)
-    bits = (scores.detach() + 0.0).view(torch.int32)  # adding zero makes -0 the same as 0
-    ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # the order of the floats, now as integers
-    keys = ascending.long().bitwise_not_().bitwise_left_shift_(32).add_(torch.arange(scores.shape[-1]))
-    keys.numpy().sort(axis=-1)
-    return keys.bitwise_and_(0xFFFFFFFF)
+    bits = (scores.detach().numpy() + np.float32(0)).view(np.int32)  # adding zero makes -0 the same as 0
+    bits ^= (bits >> 31) & 0x7FFFFFFF  # the order of the floats, now as integers
+    keys = np.invert(bits, out=bits).astype(np.int64)
+    keys <<= 32
+    keys += np.arange(scores.shape[-1])
+    keys.sort(axis=-1)
+    keys &= 0xFFFFFFFF
+    return torch.from_numpy(keys)
 
 
 def invert(index: Tensor) -> Tensor:
@@ -67,11 +71,11 @@ def invert(index: Tensor) -> Tensor:
     return torch.empty_like(index, memory_format=torch.contiguous_format).scatter_(-1, index, places)
 
 
-def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, real: Tensor | None = None) -> Tensor:
+def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor | None = None) -> Tensor:
     """`y[..., j, ...] = x[..., p[j], ...]` along `axis`, or along each of several axes; differentiable in x.
 
-    Shapes: x (*batch, ..., n, ...), index (*batch, n); the result has the index's batch axes. Positions where
-    the booleans `real`, broadcast to the index, are False come out as zero.
+    Shapes: x (*batch, ..., n, ...), index (*batch, n); the result has the index's batch axes. Items of x for which
+    the booleans `keep`, broadcast to the index, are False are read as zero.
 
     >>> take(torch.tensor([10, 20, 30]), torch.tensor([2, 0, 1]))
     tensor([30, 10, 20])
@@ -81,18 +85,19 @@ def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, real: Tensor 
     """
     axes = tuple(resolve_axis(x, index, one) for one in ([axis] if isinstance(axis, int) else axis))
     if torch.is_grad_enabled() and x.requires_grad:
-        return _Take.apply(x, index, axes, real)
-    return _take(x, index, axes, real)
+        return _Take.apply(x, index, axes, keep)
+    return _gather_axes(_kept(x, keep, axes), index, axes)
 
 
-def _take(x: Tensor, index: Tensor, axes: tuple[int, ...], real: Tensor | None) -> Tensor:
-    y = _gather_axes(x, index, axes)
-    if real is not None:
-        for axis in axes:
-            shape = [*real.shape[:-1], *(1 for _ in y.shape[real.dim() - 1 :])]
-            shape[axis - y.dim()] = real.shape[-1]
-            y.masked_fill_(~real.view(shape), 0)
-    return y
+def _kept(x: Tensor, keep: Tensor | None, axes: tuple[int, ...]) -> Tensor:
+    """x with zeros where `keep` says so, on any of the axes."""
+    if keep is None:
+        return x
+    for axis in axes:
+        shape = [*keep.shape[:-1], *(1 for _ in x.shape[keep.dim() - 1 :])]
+        shape[axis - x.dim()] = keep.shape[-1]
+        x = torch.where(keep.view(shape), x, 0)
+    return x
 
 
 def resolve_axis(x: Tensor, index: Tensor, axis: int) -> int:
@@ -123,18 +128,15 @@ class _Take(torch.autograd.Function):
     """The transpose of a permutation is its inverse, so the backward pass is a gather too: no scatter-add."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor, axes: tuple[int, ...], real: Tensor | None) -> Tensor:
-        ctx.save_for_backward(index, real)
+    def forward(ctx: Any, x: Tensor, index: Tensor, axes: tuple[int, ...], keep: Tensor | None) -> Tensor:
+        ctx.save_for_backward(index, keep)
         ctx.axes, ctx.batch = axes, x.shape[: index.dim() - 1]
-        return _take(x, index, axes, real)
+        return _gather_axes(_kept(x, keep, axes), index, axes)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        index, real = ctx.saved_tensors
-        inverse = invert(index)
-        if real is not None:
-            real = real.expand(index.shape).gather(-1, inverse)
-        gradient = take(gradients[0], inverse, ctx.axes, real)
+        index, keep = ctx.saved_tensors
+        gradient = _kept(take(gradients[0], invert(index), ctx.axes), keep, ctx.axes)
         shared = [axis for axis, size in enumerate(ctx.batch) if size != index.shape[axis]]
         return (gradient.sum(shared, keepdim=True) if shared else gradient), None, None, None
 

@@ -91,7 +91,7 @@ class SoftSort:
         x is (*batch, ...); a batch axis of size 1 is shared by the draws.
         """
         axes = self._axes(x, axis)
-        x = take(x, self.index, axes, self.sorted_mask())
+        x = take(x, self.index, axes, self.mask)
         if not self.soft:
             return self._straight_through(x, axes, outwards=False)
         for one in axes:
@@ -108,7 +108,7 @@ class SoftSort:
         else:
             for one in axes:
                 y = self._soft_product(y, one, outwards=True)
-        return take(y, invert(self.index), axes, self.mask)
+        return take(y, invert(self.index), axes, self.sorted_mask())
 
     def entropy(self) -> Tensor:
         """Row entropy plus column entropy of P^, mean over the real items: (*batch,)."""
