@@ -16,22 +16,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import finish, provenance, side_by_side
+from benchmarks.record import captured, finish, provenance, side_by_side
 from probsym.ops import sinkhorn_doubling
 
 SIZES = ((1000, 64), (128, 188), (128, 444))
-
-
-def captured(run: Callable[[], object]) -> Callable[[], object]:
-    """The run as a CUDA graph."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return graph.replay
 
 
 def step(backend: ModuleType, rows: int, n: int) -> Callable[[], object]:

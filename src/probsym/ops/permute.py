@@ -27,19 +27,14 @@ def descending(scores: Tensor, mask: Tensor | None = None, ties: Tensor | None =
     tensor([2, 0, 1])
     """
     if mask is not None:
-        scores = scores.masked_fill(~mask, 0)
-        ties = None if ties is None else ties.masked_fill(~mask, 0)
+        lowest = torch.finfo(scores.dtype).min  # so that a real score of minus infinity still beats padding
+        scores = torch.where(mask, scores.clamp(min=lowest), -torch.inf)
+        ties = None if ties is None else torch.where(mask, ties, 0)
     if ties is None:
-        index = _stable_argsort(scores)
-    else:
-        scores, ties = torch.broadcast_tensors(scores, ties)
-        first = _stable_argsort(ties)
-        index = first.gather(-1, _stable_argsort(scores.gather(-1, first)))
-    if mask is None:
-        return index
-    real = mask.expand(index.shape).gather(-1, index).long()
-    place = torch.where(real.bool(), real.cumsum(-1), real.sum(-1, keepdim=True) + (1 - real).cumsum(-1)) - 1
-    return torch.empty_like(index).scatter_(-1, place, index)
+        return _stable_argsort(scores)
+    scores, ties = torch.broadcast_tensors(scores, ties)
+    first = _stable_argsort(ties)
+    return first.gather(-1, _stable_argsort(scores.gather(-1, first)))
 
 
 def _stable_argsort(scores: Tensor) -> Tensor:
