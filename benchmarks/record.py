@@ -60,13 +60,22 @@ def _wait(device: torch.device) -> None:
 def provenance(device: torch.device) -> dict[str, Any]:
     """The command, commit, hardware, torch version and date of this run."""
     return {
-        "command": " ".join(["python", *sys.argv]),
+        "command": _command(),
         "commit": os.environ.get("PROBSYM_COMMIT") or _git_commit(),
         "hardware": torch.cuda.get_device_name() if device.type == "cuda" else _processor(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _command() -> str:
+    """How to run this again; where the result went does not matter for that."""
+    words = ["python", *sys.argv]
+    if "--out" in words:
+        place = words.index("--out")
+        del words[place : place + 2]
+    return " ".join(words)
 
 
 def _git_commit() -> str:

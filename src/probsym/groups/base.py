@@ -23,6 +23,9 @@ class Group(ABC):
     Groups are values: two objects with the same parameters are equal, and print as they are written.
     """
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(str(value) for value in vars(self).values())})"
+
     @property
     @abstractmethod
     def kinds(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_pa
 from probsym.groups.orthogonal import O, determinant_sign
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class E(Group):
     """The Euclidean group in d dimensions.
 
@@ -35,9 +35,6 @@ class E(Group):
 
     def __post_init__(self) -> None:
         check_parameter(self.d, "dimension")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.d})"
 
     @property
     def rotation(self) -> O:

@@ -11,7 +11,7 @@ from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_pa
 from probsym.ops import gram_schmidt
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class O(Group):  # noqa: E742
     """The orthogonal group in d dimensions.
 
@@ -29,9 +29,6 @@ class O(Group):  # noqa: E742
 
     def __post_init__(self) -> None:
         check_parameter(self.d, "dimension")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.d})"
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -13,7 +13,7 @@ from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_in
 from probsym.ops import descending, take
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PlanarGroup(Group):
     """A finite group of orthogonal 2 x 2 matrices, its elements numbered 0 to order - 1; 0 is the identity.
 
@@ -30,9 +30,6 @@ class PlanarGroup(Group):
 
     def __post_init__(self) -> None:
         check_parameter(self.m, "number of rotations")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.m})"
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -15,7 +15,7 @@ from probsym.ops import descending, invert, take
 LARGEST_LISTED = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class S(Group):
     """The symmetric group on the n items of an axis.
 
