@@ -33,6 +33,7 @@ def side_by_side(runs: Mapping[str, Callable[[], object]], *, repeats: int, devi
 def captured(run: Callable[[], object]) -> Callable[[], object]:
     """The run as a CUDA graph, where launching costs least."""
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):
             run()
@@ -79,7 +80,8 @@ def _command() -> str:
 
 
 def _git_commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
     return found.stdout.strip() or "unknown"
 
 

@@ -171,8 +171,9 @@ def main() -> None:
             ratios = {n: round(times[phase][rival] / times[phase]["ours"], 2) for n, times in seconds.items()}
             result[name] = ratios
             print(f"{name:18}" + "".join(f"   n = {n}: {ratio:8.1f} x" for n, ratio in ratios.items()))
-    peak = result["large_set_bytes"] = peak_memory()
-    print(f"peak memory of a training step, n = 4096, batch 4, 8 draws: {peak / 2**20:.0f} MiB")
+    if arguments.device.type == "cpu":
+        peak = result["large_set_bytes"] = peak_memory()
+        print(f"peak memory of a training step, n = 4096, batch 4, 8 draws: {peak / 2**20:.0f} MiB")
     finish({**result, **provenance(arguments.device)}, arguments.out)
 
 

@@ -47,7 +47,7 @@ def show_laws() -> None:
         start = time.perf_counter()
         assert_group_laws(group, size=size, batch=(1000,))
         kinds = ", ".join(sorted(group.kinds))
-        print(f"{group!r:6} {'on ' + str(size) + ' items' if size else '':12} holds on axes: {kinds:22} "
+        print(f"{group!r:6} {'size ' + str(size) if size else '':8} holds on axes: {kinds:22} "
               f"{1e3 * (time.perf_counter() - start):6.0f} ms")  # fmt: skip
 
 

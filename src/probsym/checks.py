@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DeviceError, DtypeError, MaskError, NonFiniteError, ShapeError
-from probsym.groups import Group, S
-from probsym.groups.planar import PlanarGroup
+from probsym.groups import Group
 
 if TYPE_CHECKING:
     from probsym.signature import Term
@@ -78,7 +77,7 @@ def _check_groups(label: str, term: Term, x: Tensor, groups: Mapping[str, Group]
             )
         if 0 in sizes:
             raise ShapeError(f"Expected {label} to have at least one entry on axis {axis.key!r} (got 0)")
-        if isinstance(group, PlanarGroup) and group.needs_square and len(set(sizes)) > 1:
+        if group.needs_square and len(set(sizes)) > 1:
             found = " x ".join(str(size) for size in sizes)
             raise ShapeError(f"Expected {label} to be square on axes {axis.key!r} for {group!r} (got {found})")
         if wanted is not None and not x.is_floating_point():
@@ -93,7 +92,7 @@ def check_masks(
         if name not in sizes:
             raise MaskError(f"Expected a mask for one of the axes {list(sizes)} (got {name!r})")
         for key, group in groups.items():
-            if name in key.split() and not isinstance(group, S):
+            if name in key.split() and not group.takes_mask:
                 raise MaskError(f"Expected no mask on axis {name!r}, which {group!r} transforms (got one)")
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
             found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__

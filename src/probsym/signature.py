@@ -21,7 +21,7 @@ from torch import Tensor
 
 from probsym.checks import check_count, check_finite, check_masks, check_tensors
 from probsym.errors import MaskError, ShapeError, SignatureError
-from probsym.groups import Group, S
+from probsym.groups import Group
 
 _TOKEN = re.compile(r"\([^()]*\)(?!\S)|\S+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -161,7 +161,7 @@ class Signature:
             raise MaskError(f"Expected a mask to be a tensor or {{axis: tensor}} (got {type(mask).__name__})")
         names = dict.fromkeys(name for term in self.inputs for name in term.names)
         bound = {name for key in self.groups for name in key.split()}
-        items = [name for name in names if isinstance(self.groups.get(name), S)]
+        items = [name for name in names if name in self.groups and self.groups[name].takes_mask]
         candidates = items or [name for name in names if name not in bound]
         if len(candidates) != 1:
             found = ", ".join(repr(name) for name in candidates) or "none"

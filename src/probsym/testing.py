@@ -34,6 +34,7 @@ def assert_group_laws(
         batch: batch axes of the random elements.
         dtype: of features and tensors.
         mask: (*batch, size) for S: real items of the tensors that `project` and `haar` are asked about.
+        generator: source of all randomness; by default a fresh one with seed 0.
         tolerance: largest error allowed, relative to the values; by default 1e-9 in float64, 1e-4 in float32.
 
     >>> from probsym import groups

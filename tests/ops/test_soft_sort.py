@@ -406,3 +406,74 @@ def test_tensors_that_do_not_fit(x: Tensor, axis: int, message: str) -> None:
     for move in (order.sort, order.unsort):
         with pytest.raises(ShapeError, match=message):
             move(x, axis)
+
+
+def test_scores_of_any_memory_layout() -> None:
+    scores = torch.randn(2, 6, 3).transpose(1, 2)
+    pairs, features = torch.randn(2, 1, 6, 6), torch.randn(2, 1, 6, 2)
+    for dtype in (torch.float32, torch.float64):
+        strided = scores.to(dtype).requires_grad_()
+        plain = scores.contiguous().to(dtype).requires_grad_()
+        for sort in (lambda order: order.sort(pairs, (2, 3)), lambda order: order.sort(features, 2)):
+            assert torch.equal(sort(soft_sort(strided)), sort(soft_sort(plain)))
+        soft_sort(strided).sort(pairs, (2, 3)).sin().sum().backward()
+
+
+def test_a_mask_of_only_some_batch_axes_is_refused() -> None:
+    scores = torch.randn(3, 3, 5)
+    with pytest.raises(ShapeError, match=r"Expected mask to broadcast to \(3, 3, 5\) \(got \(3, 5\)\)"):
+        soft_sort(scores, mask=torch.ones(3, 5, dtype=torch.bool))
+    mask = torch.tensor([True, False, True, True, False])
+    common = soft_sort(scores, mask=mask).sort(torch.ones(3, 1, 5))
+    assert torch.equal(common, torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0]).expand(3, 3, 5))
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_garbage_on_padding_of_outputs_and_gradients_never_leaks(soft: bool) -> None:
+    x = problem(12, torch.float64, masked=True)
+    front = torch.arange(12) < x["mask"].sum(-1, keepdim=True)
+    results = []
+    for garbage in (0.0, float("nan"), float("inf")):
+        scores = x["scores"].clone().requires_grad_()
+        order = soft_sort(scores, mask=x["mask"], tau=0.1, soft=soft)
+        moved = order.unsort(torch.where(front.unsqueeze(-1), x["output"], garbage), -2)
+        come_back = torch.where(front.unsqueeze(-1), 1.0, garbage).expand(BATCH, DRAWS, 12, 3)
+        (gradient,) = torch.autograd.grad(
+            [moved.sin().sum(), order.sort(x["features"], -2)], scores, [torch.ones(()).double(), come_back.double()]
+        )
+        results.append((moved, gradient))
+    for moved, gradient in results[1:]:
+        assert torch.equal(moved, results[0][0])
+        assert torch.equal(gradient, results[0][1])
+
+
+def test_a_score_that_is_not_a_number_stays_before_padding() -> None:
+    for sign in (1.0, -1.0):
+        scores = torch.tensor([math.nan * sign, 1.0, 5.0, -math.inf])
+        mask = torch.tensor([True, True, False, True])
+        for dtype in (torch.float32, torch.float64):
+            assert soft_sort(scores.to(dtype), mask=mask).index.tolist()[-1] == 2
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_an_empty_batch(soft: bool) -> None:
+    scores = torch.randn(0, 3, 5, requires_grad=True)
+    order = soft_sort(scores, mask=torch.ones(0, 1, 5, dtype=torch.bool), soft=soft)
+    uses = [order.sort(torch.randn(0, 1, 5, 5), (2, 3)), order.unsort(torch.randn(0, 3, 5, 2), -2), order.entropy()]
+    assert [use.shape for use in uses] == [(0, 3, 5, 5), (0, 3, 5, 2), (0, 3)]
+    sum(use.sum() for use in uses).backward()
+    assert scores.grad.shape == (0, 3, 5)
+
+
+def test_masked_booleans_stay_booleans() -> None:
+    order = soft_sort(torch.tensor([0.1, 0.9, 0.5]), mask=torch.tensor([True, False, True]))
+    assert torch.equal(order.sort(torch.tensor([True, True, True])), torch.tensor([True, True, False]))
+
+
+def test_what_cannot_be_blended_or_named_twice_is_refused() -> None:
+    with pytest.raises(DtypeError, match=r"Expected a floating tensor to blend its items \(got torch.int64\)"):
+        soft_sort(torch.randn(3), soft=True).sort(torch.arange(3))
+    with pytest.raises(ShapeError, match=r"Expected different axes \(got \(-1, 1\)\)"):
+        soft_sort(torch.randn(3)).sort(torch.randn(3, 3), (-1, 1))
+    with pytest.raises(RangeError, match="Expected relax to be None or True"):
+        soft_sort(torch.randn(3), soft=True, relax=False)

@@ -31,6 +31,16 @@ class Group(ABC):
     def kinds(self) -> frozenset[str]:
         """Which kinds of axes it acts on: "plain", "point", "axial", "grid"."""
 
+    @property
+    def takes_mask(self) -> bool:
+        """Whether the items of an axis may be padding, and a mask say so."""
+        return False
+
+    @property
+    def needs_square(self) -> bool:
+        """Whether a grid must be as high as it is wide, since some element turns it by a quarter."""
+        return False
+
     @abstractmethod
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:
         """The trailing shape of an element; `size` is that of the axis where the group does not fix it."""
@@ -72,7 +82,7 @@ class Group(ABC):
         device: torch.device | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Random features whose law no element changes; projecting them gives Haar samples."""
+        """Random features whose law no rotation or permutation changes; projecting them gives Haar samples."""
 
     @abstractmethod
     def move(self, g: Tensor, features: Tensor) -> Tensor:
@@ -146,7 +156,10 @@ def check_axis(x: Tensor, axis: Axis, batch: Sequence[int], size: int | None, gr
 
 
 def matmul(left: Tensor, right: Tensor) -> Tensor:
-    """The matrix product in the precision of its factors, whatever autocast says: elements must stay in the group."""
+    """The matrix product in the dtype of its factors, whatever autocast says: elements must stay in the group.
+
+    On a GPU, `torch.set_float32_matmul_precision` applies to it; leave that at "highest" where rounding matters.
+    """
     if left.dtype != right.dtype:
         raise DtypeError(f"Expected two elements of one dtype (got {left.dtype} and {right.dtype})")
     with torch.autocast(left.device.type, enabled=False):

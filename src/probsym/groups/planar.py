@@ -37,7 +37,6 @@ class PlanarGroup(Group):
 
     @property
     def needs_square(self) -> bool:
-        """Whether a grid must be as high as it is wide, since some element turns it by a quarter."""
         return self.m == 4
 
     @property

@@ -34,6 +34,10 @@ class S(Group):
     def kinds(self) -> frozenset[str]:
         return frozenset({"plain"})
 
+    @property
+    def takes_mask(self) -> bool:
+        return True
+
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (_known(size),)
 
@@ -80,7 +84,11 @@ class S(Group):
 
     def project(self, features: Tensor, *, noise: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """The descending order of scores (*batch, n); exact ties follow `noise`, (*batch, n), or else places."""
-        return descending(features, mask, noise)
+        shape = torch.broadcast_shapes(*(one.shape for one in (features, noise, mask) if one is not None))
+        features = features.expand(shape)
+        return descending(
+            features, None if mask is None else mask.expand(shape), None if noise is None else noise.expand(shape)
+        )
 
     def haar(
         self,
@@ -96,6 +104,8 @@ class S(Group):
         if mask is not None:
             if mask.dtype != torch.bool:
                 raise DtypeError(f"Expected mask to be boolean (got {mask.dtype})")
+            if size not in (None, mask.shape[-1]):
+                raise ShapeError(f"Expected a mask over {size} items (got {mask.shape[-1]})")
             size, device = mask.shape[-1], mask.device
             batch = joint_batch(batch, mask.shape[:-1], "mask")
         keys = [self.features(batch, size=size, device=device, generator=generator) for _ in range(2)]

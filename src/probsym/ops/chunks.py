@@ -2,8 +2,8 @@
 
 Between two different chunks `K[r, j] = exp(-k |z_r - z_j|)` has rank one: it factors through the border
 between them. So a product with K, or a sum against K, needs the dense kernel inside each chunk only, and one
-vector a chunk for what lies on either side of it. With m points a chunk, time falls from O(n^2 k) to O(n m k)
-for k columns, and nothing n x n is stored.
+vector a chunk for what lies on either side of it. With m points a chunk, time falls from O(n^2 k) to
+O((m + n / m) n k) for k columns, and nothing n x n is stored.
 
 Shapes: points and weights (rows, n), points descending; rate (rows,); matrices (rows, n, k).
 """
@@ -64,7 +64,7 @@ def product(points: Tensor, rate: Tensor, matrix: Tensor) -> Tensor:
     pieces = []
     for chunk in chunks(points, rate):
         piece = chunk.inside.kernel @ matrix[:, chunk.span]
-        if chunk.border and chunk.outside:
+        if chunk.border is not None and chunk.outside is not None:
             piece = piece + chunk.border.kernel @ (chunk.outside.kernel @ matrix)
         pieces.append(piece)
     return torch.cat(pieces, dim=1)
@@ -90,7 +90,7 @@ def pair_sums(
         span = chunk.span
         moment = _product_sum([one[:, span] for one in left], [one[:, span] for one in right]) * chunk.inside.kernel
         far_row = far_column = None
-        if chunk.border and chunk.outside:
+        if chunk.border is not None and chunk.outside is not None:
             beyond = [(chunk.outside.kernel * b.unsqueeze(1)) @ one for one in right]
             far_row = _product_sum([one[:, span] for one in left], beyond) * chunk.border.kernel
             beyond = [(chunk.outside.kernel * a.unsqueeze(1)) @ one for one in left]
@@ -123,7 +123,7 @@ def entropy_sums(points: Tensor, rate: Tensor, a: Tensor, b: Tensor, normalised:
         span = chunk.span
         moment = (log_a[:, span] + rest[:, span].transpose(1, 2) - chunk.inside.distance) * -chunk.inside.kernel
         far_row = far_column = None
-        if chunk.border and chunk.outside:
+        if chunk.border is not None and chunk.outside is not None:
             far_row = _far_entropy(chunk.border, chunk.outside, log_a[:, span], rest, b)
             far_column = _far_entropy(chunk.border, chunk.outside, rest[:, span], log_a, a)
         parts.append(_sums(moment, far_row, far_column, a[:, span], b[:, span]))

@@ -16,8 +16,8 @@ def gram_schmidt(features: Tensor, noise: Tensor | None = None) -> Tensor:
     however close to dependent the columns are. `gram_schmidt(Q Z) = Q gram_schmidt(Z)` for orthogonal Q.
 
     A column whose remainder is below 1e-8 |Z| (float32: 1e-4 |Z|) is replaced by the same column of `noise`,
-    (*batch, d, k), Gaussian: then the completion is uniform, and equivariant if the noise is moved along. It
-    carries no gradient. Without noise such features raise `RankError`. Half precisions are computed and
+    (*batch, d, k), Gaussian: then the completion is uniform, and equivariant if the noise is moved along. The
+    replaced column gets no gradient. Without noise such features raise `RankError`. Half precisions are computed and
     returned in float32.
 
     >>> gram_schmidt(torch.tensor([[3.0, 1.0], [0.0, -2.0]]))

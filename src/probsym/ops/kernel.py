@@ -1,7 +1,7 @@
-"""The exponential kernel on a sorted line, applied in memory linear in the number of points.
+"""The exponential kernel on a sorted line, multiplied without building it.
 
-Points z_0 >= z_1 >= ... and a rate k give `K[r, j] = exp(-k |z_r - z_j|)`, symmetric with unit diagonal.
-`ExponentialKernel` multiplies by it without building it; `pair_sums` contracts it against a low-rank matrix.
+Points z_0 >= z_1 >= ... and a rate k give `K[r, j] = exp(-k |z_r - z_j|)`, symmetric with unit diagonal. Products with
+matrices, and sums against them, are in `ops.chunks`.
 """
 
 import torch
@@ -11,8 +11,14 @@ from torch import Tensor
 class ExponentialKernel:
     """Products with the strictly lower and upper part of K, by doubling: log2 n fused multiply-adds each.
 
-    Every factor is at most 1, so the doubling is stable in any precision, and the two triangles are kept
-    apart because their difference is the derivative of the kernel.
+    The lower product obeys `L_r = K[r, r-1] (L_{r-1} + w_{r-1})`. Start from `v_r = K[r, r-1] w_{r-1}`, then add
+    `K[r, r-s] v_{r-s}` for s = 1, 2, 4, ...: after each round v_r covers twice as many points. The upper product is the
+    mirror image. Every factor is at most 1, so this is stable in any precision; the two triangles are kept apart
+    because their difference is the derivative of the kernel.
+
+    All buffers and views are made once: each round reads one buffer and writes the other, in front of the lower and
+    behind the upper buffer lie zeros that shifts run into, and the first lower and last upper entry, which no start
+    writes, stay zero because every factor on them is.
 
     Args:
         points: (n, rows), descending along the first axis; one line a column.

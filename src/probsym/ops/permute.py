@@ -26,9 +26,10 @@ def descending(scores: Tensor, mask: Tensor | None = None, ties: Tensor | None =
     >>> descending(torch.tensor([0.3, 9.0, 0.7]), mask=torch.tensor([True, False, True]))
     tensor([2, 0, 1])
     """
+    check_order(scores, mask, ties)
     if mask is not None:
-        lowest = torch.finfo(scores.dtype).min  # so that a real score of minus infinity still beats padding
-        scores = torch.where(mask, scores.clamp(min=lowest), -torch.inf)
+        lowest = torch.finfo(scores.dtype).min  # so that any real score, NaN and minus infinity too, beats padding
+        scores = torch.where(mask, scores.nan_to_num(nan=lowest, posinf=torch.inf, neginf=lowest), -torch.inf)
         ties = None if ties is None else torch.where(mask, ties, 0)
     if ties is None:
         return _stable_argsort(scores)
@@ -43,8 +44,8 @@ def _stable_argsort(scores: Tensor) -> Tensor:
     On a CPU, float32 scores are sorted as integers that hold the score's bits above its place: the vectorised sort
     of numpy takes a fifth of the time that torch needs to carry an index along.
     """
-    plain = type(scores) is Tensor and not torch.compiler.is_compiling()
-    if not (plain and scores.device.type == "cpu" and scores.dtype == torch.float32):
+    scores = scores.contiguous()
+    if not (type(scores) is Tensor and not _traced() and scores.device.type == "cpu" and scores.dtype == torch.float32):
         return torch.argsort(scores, dim=-1, descending=True, stable=True)
     bits = (scores.detach().numpy() + np.float32(0)).view(np.int32)  # adding zero makes -0 the same as 0
     bits ^= (bits >> 31) & 0x7FFFFFFF  # the order of the floats, now as integers
@@ -63,7 +64,7 @@ def invert(index: Tensor) -> Tensor:
     tensor([1, 2, 0])
     """
     places = torch.arange(index.shape[-1], device=index.device).expand(index.shape)
-    return torch.empty_like(index, memory_format=torch.contiguous_format).scatter_(-1, index, places)
+    return torch.zeros_like(index, memory_format=torch.contiguous_format).scatter_(-1, index, places)
 
 
 def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor | None = None) -> Tensor:
@@ -78,21 +79,29 @@ def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor 
     tensor([[22, 21],
             [12, 11]])
     """
-    axes = tuple(resolve_axis(x, index, one) for one in ([axis] if isinstance(axis, int) else axis))
+    axes = resolve_axes(x, index, axis)
     if torch.is_grad_enabled() and x.requires_grad:
         return _Take.apply(x, index, axes, keep)
-    return _gather_axes(_kept(x, keep, axes), index, axes)
+    return _gather_axes(kept(x, keep, axes), index, axes)
 
 
-def _kept(x: Tensor, keep: Tensor | None, axes: tuple[int, ...]) -> Tensor:
-    """x with zeros where `keep` says so, on any of the axes."""
+def kept(x: Tensor, keep: Tensor | None, axes: tuple[int, ...]) -> Tensor:
+    """x with zeros for the items that are not to be kept, on any of the axes; keep (*batch, n), or (n,) for all."""
     if keep is None:
         return x
     for axis in axes:
         shape = [*keep.shape[:-1], *(1 for _ in x.shape[keep.dim() - 1 :])]
         shape[axis - x.dim()] = keep.shape[-1]
-        x = torch.where(keep.view(shape), x, 0)
+        x = torch.where(keep.view(shape), x, x.new_zeros(()))
     return x
+
+
+def resolve_axes(x: Tensor, index: Tensor, axis: int | Sequence[int]) -> tuple[int, ...]:
+    """One axis or several as numbers from the front, checked that the index fits each and none is named twice."""
+    axes = tuple(resolve_axis(x, index, one) for one in ([axis] if isinstance(axis, int) else axis))
+    if len(set(axes)) < len(axes):
+        raise ShapeError(f"Expected different axes (got {axis})")
+    return axes
 
 
 def resolve_axis(x: Tensor, index: Tensor, axis: int) -> int:
@@ -112,9 +121,25 @@ def resolve_axis(x: Tensor, index: Tensor, axis: int) -> int:
     return axis
 
 
+def check_order(scores: Tensor, mask: Tensor | None, ties: Tensor | None) -> None:
+    """Refuse scores (*batch, n) that cannot be sorted, and masks or tie-breaks that do not fit them."""
+    if not scores.is_floating_point():
+        raise DtypeError(f"Expected scores to be floating (got {scores.dtype})")
+    if scores.dim() < 1 or scores.shape[-1] < 1:
+        raise ShapeError(f"Expected scores (*batch, n) with n at least 1 (got {tuple(scores.shape)})")
+    for name, other in (("mask", mask), ("ties", ties)):
+        if other is not None and not broadcasts(other.shape, scores.shape):
+            raise ShapeError(f"Expected {name} to broadcast to {tuple(scores.shape)} (got {tuple(other.shape)})")
+    if mask is not None and mask.dtype != torch.bool:
+        raise DtypeError(f"Expected mask to be boolean (got {mask.dtype})")
+
+
 def broadcasts(shape: Sequence[int], target: Sequence[int], fixed: int = 1) -> bool:
-    """Whether a shape broadcasts to the target; the last `fixed` axes must be equal outright."""
-    if len(shape) > len(target) or list(shape[-fixed:]) != list(target[-fixed:]):
+    """Whether a shape fits the target: the last `fixed` axes equal, the others all there, equal or 1, or all absent.
+
+    A shape with only some of the batch axes is refused, since it could mean the first or the last of them.
+    """
+    if len(shape) not in (fixed, len(target)) or list(shape[-fixed:]) != list(target[-fixed:]):
         return False
     return all(size in (1, want) for size, want in zip(reversed(shape), reversed(target), strict=False))
 
@@ -126,18 +151,22 @@ class _Take(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, index: Tensor, axes: tuple[int, ...], keep: Tensor | None) -> Tensor:
         ctx.save_for_backward(index, keep)
         ctx.axes, ctx.batch = axes, x.shape[: index.dim() - 1]
-        return _gather_axes(_kept(x, keep, axes), index, axes)
+        return _gather_axes(kept(x, keep, axes), index, axes)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
         index, keep = ctx.saved_tensors
-        gradient = _kept(take(gradients[0], invert(index), ctx.axes), keep, ctx.axes)
+        gradient = kept(take(gradients[0], invert(index), ctx.axes), keep, ctx.axes)
         shared = [axis for axis, size in enumerate(ctx.batch) if size != index.shape[axis]]
         return (gradient.sum(shared, keepdim=True) if shared else gradient), None, None, None
 
 
+def _traced() -> bool:
+    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+
+
 def _gather_axes(x: Tensor, index: Tensor, axes: tuple[int, ...]) -> Tensor:
-    if len(axes) == 2 and index.dim() > 1 and x.device.type == "cpu" and not torch.compiler.is_compiling():
+    if len(axes) == 2 and index.dim() > 1 and index.numel() > 0 and x.device.type == "cpu" and not _traced():
         return _gather_pair(x, index, min(axes), max(axes))
     for axis in axes:
         x = _gather(x, index, axis)
@@ -148,7 +177,7 @@ def _gather_pair(x: Tensor, index: Tensor, first: int, second: int) -> Tensor:
     """Gather along two axes block by block, so that what lies between them stays in the processor's cache."""
     batch = index.shape[:-1]
     table, flat = _row_table(x, index, first)
-    flat = flat.view(batch[0], -1)
+    flat = flat.reshape(batch[0], table.shape[0] and flat[:1].numel())
     y = x.new_empty(*batch, *x.shape[len(batch) :])
     blocks = max(1, -(-y.numel() // BLOCK))
     step = max(1, -(-batch[0] // blocks))
@@ -156,7 +185,7 @@ def _gather_pair(x: Tensor, index: Tensor, first: int, second: int) -> Tensor:
     for start in range(0, batch[0], step):
         rows = flat[start : start + step]
         half = between[: len(rows)]
-        torch.index_select(table, 0, rows.view(-1), out=half.view(rows.numel(), -1))
+        torch.index_select(table, 0, rows.view(-1), out=half.view(rows.numel(), table.shape[1]))
         _gather(half, index[start : start + step], second, out=y[start : start + step])
     return y
 
@@ -170,7 +199,7 @@ def _gather(x: Tensor, index: Tensor, axis: int, out: Tensor | None = None) -> T
         return torch.gather(x, axis, rows.expand(*batch, *before, n, *after), out=out)
     table, flat = _row_table(x, index, axis)
     target = None if out is None else out.view(flat.numel(), table.shape[1])
-    return torch.index_select(table, 0, flat.view(-1), out=target).view(*batch, *before, n, *after)
+    return torch.index_select(table, 0, flat.reshape(-1), out=target).view(*batch, *before, n, *after)
 
 
 def _row_table(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, Tensor]:

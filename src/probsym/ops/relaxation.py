@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product
+from probsym.ops.permute import kept
 from probsym.ops.sinkhorn import sinkhorn
 
 
@@ -32,6 +33,7 @@ class Relaxation(NamedTuple):
     a: Tensor  # (rows, n), zero on padding
     b: Tensor  # (rows, n), zero on padding
     normalised: bool  # whether the columns sum to one whatever the points are
+    masked: bool  # whether there is padding
 
 
 def relax(points: Tensor, real: Tensor | None, settings: Settings) -> Relaxation:
@@ -47,7 +49,7 @@ def relax(points: Tensor, real: Tensor | None, settings: Settings) -> Relaxation
         a, b = sinkhorn(points, rate, real, iterations=settings.iterations, symmetric=settings.symmetric)
         if real is not None:
             a, b = a * real, b * real
-        return Relaxation(points, rate, a, b, settings.iterations > 0 and not settings.symmetric)
+        return Relaxation(points, rate, a, b, settings.iterations > 0 and not settings.symmetric, real is not None)
 
 
 def _binary_scale(points: Tensor) -> Tensor:
@@ -73,17 +75,17 @@ def straight_through(x: Tensor, relaxation: Relaxation, axes: tuple[int, ...], o
     For x' = P' x and G = dL/dx', dL/dP is x' G' in sorted order, summed over every axis but the sorted one and
     then over the sorted axes; for an output y = P f (`outwards`) it is (P' dL/dy) f'.
     """
-    return _StraightThrough.apply(x, *relaxation[:4], axes, outwards)
+    return _StraightThrough.apply(x, *relaxation[:4], relaxation.masked, axes, outwards)
 
 
 def soft_product(x: Tensor, relaxation: Relaxation, axis: int, outwards: bool) -> Tensor:
     """`P^' x` along one axis of x (rows, ...) in sorted order (`outwards`: `P^ x`), with the exact gradient."""
-    return _SoftProduct.apply(x, *relaxation[:4], axis, outwards)
+    return _SoftProduct.apply(x, *relaxation[:4], relaxation.masked, axis, outwards)
 
 
 def entropy(relaxation: Relaxation) -> Tensor:
     """`-sum P^ log P^`, (rows,): the sum of the row entropies, and as well that of the column entropies."""
-    return _Entropy.apply(*relaxation)
+    return _Entropy.apply(*relaxation[:5])
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -95,33 +97,36 @@ class _StraightThrough(torch.autograd.Function):
         rate: Tensor,
         a: Tensor,
         b: Tensor,
+        masked: bool,
         axes: tuple[int, ...],
         outwards: bool,
     ) -> Tensor:
         ctx.save_for_backward(x, points, rate, a, b)
-        ctx.axes, ctx.outwards = axes, outwards
+        ctx.masked, ctx.axes, ctx.outwards = masked, axes, outwards
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *kernel = ctx.saved_tensors
-        return gradients[0], *_kernel_gradients(x, gradients[0], kernel, ctx.axes, ctx.outwards), None, None
+        if not any(ctx.needs_input_grad[1:5]):
+            return gradients[0], *(None for _ in range(7))
+        return gradients[0], *_kernel_gradients(x, gradients[0], kernel, ctx), None, None, None
 
 
 class _SoftProduct(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, axis: int, outwards: bool
+        ctx: Any, x: Tensor, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, masked: bool, axis: int, outwards: bool
     ) -> Tensor:
         ctx.save_for_backward(x, points, rate, a, b)
-        ctx.axis, ctx.outwards = axis, outwards
+        ctx.masked, ctx.axes, ctx.outwards = masked, (axis,), outwards
         return _scaled_product(x, (points, rate, a, b), axis, outwards)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *kernel = ctx.saved_tensors
-        moved = _scaled_product(gradients[0], kernel, ctx.axis, not ctx.outwards)
-        return moved, *_kernel_gradients(x, gradients[0], kernel, (ctx.axis,), ctx.outwards), None, None
+        moved = _scaled_product(gradients[0], kernel, ctx.axes[0], not ctx.outwards)
+        return moved, *_kernel_gradients(x, gradients[0], kernel, ctx), None, None, None
 
 
 class _Entropy(torch.autograd.Function):
@@ -139,14 +144,14 @@ class _Entropy(torch.autograd.Function):
         return each * points, gradients[0] * rate, each * a, each * b, None
 
 
-def _kernel_gradients(
-    x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], axes: tuple[int, ...], outwards: bool
-) -> tuple[Tensor, ...]:
-    left, right = (gradient, x) if outwards else (x, gradient)
+def _kernel_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx: Any) -> tuple[Tensor, ...]:
+    if ctx.masked:  # whatever comes back from padding, NaN included, is not ours
+        gradient = kept(gradient, kernel[2] > 0, ctx.axes)
+    left, right = (gradient, x) if ctx.outwards else (x, gradient)
     fine, coarse = kernel[0].dtype, torch.promote_types(x.dtype, torch.float32)
     points, rate, a, b = (part.to(coarse) for part in kernel)
     with torch.autocast(points.device.type, enabled=False):
-        lefts, rights = ([_matrices(one, axis, points) for axis in axes] for one in (left, right))
+        lefts, rights = ([_matrices(one, axis, points) for axis in ctx.axes] for one in (left, right))
         sums = Sums(*(part.to(fine) for part in pair_sums(points, rate, a, b, lefts, rights)))
         return _from_sums(sums, kernel[0], kernel[1])
 
@@ -167,4 +172,5 @@ def _scaled_product(x: Tensor, kernel: Sequence[Tensor], axis: int, outwards: bo
 
 def _matrices(x: Tensor, axis: int, points: Tensor) -> Tensor:
     """x (rows, ..., n, ...) as (rows, n, k) in the dtype of the points."""
-    return x.movedim(axis, 1).reshape(*points.shape, -1).to(points.dtype)
+    columns = x.shape[1:axis].numel() * x.shape[axis + 1 :].numel()
+    return x.movedim(axis, 1).reshape(*points.shape, columns).to(points.dtype)

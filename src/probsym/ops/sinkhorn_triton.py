@@ -105,10 +105,11 @@ def scale(points: Tensor, rate: Tensor, real: Tensor | None, steps: int, symmetr
     history, slopes = points.new_empty(steps + 1, rows, n), points.new_empty(steps, rows, n)
     block, warps = _launch(n)
     mask = points if real is None else real.to(torch.uint8).contiguous()
-    _scale_kernel[(rows,)](
-        points, rate, mask, history, slopes, n, rows * n,
-        STEPS=steps, SYMMETRIC=symmetric, MASKED=real is not None, BLOCK=block, num_warps=warps,
-    )  # fmt: skip
+    with torch.cuda.device(points.device):
+        _scale_kernel[(rows,)](
+            points, rate, mask, history, slopes, n, rows * n,
+            STEPS=steps, SYMMETRIC=symmetric, MASKED=real is not None, BLOCK=block, num_warps=warps,
+        )  # fmt: skip
     return history.transpose(1, 2), slopes.transpose(1, 2)
 
 
@@ -130,10 +131,12 @@ def unscale(
     result = torch.empty_like(points)
     block, warps = _launch(n)
     mask = points if real is None else real.to(torch.uint8).contiguous()
-    _unscale_kernel[(rows,)](
-        points, rate, mask, history[-1], slopes[-1:], history[row_end], grad_a, grad_b, result, n, rows * n,
-        STEPS=len(slopes), ROW_END=row_end, SYMMETRIC=symmetric, MASKED=real is not None, BLOCK=block, num_warps=warps,
-    )  # fmt: skip
+    with torch.cuda.device(points.device):
+        _unscale_kernel[(rows,)](
+            points, rate, mask, history[-1], slopes[-1:], history[row_end], grad_a, grad_b, result, n, rows * n,
+            STEPS=len(slopes), ROW_END=row_end, SYMMETRIC=symmetric, MASKED=real is not None, BLOCK=block,
+            num_warps=warps,
+        )  # fmt: skip
     return result
 
 

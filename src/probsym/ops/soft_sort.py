@@ -9,9 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, RangeError, ShapeError
-from probsym.ops import relaxation as relaxed
-from probsym.ops.permute import broadcasts, descending, invert, resolve_axis, take
+from probsym.errors import DtypeError, RangeError
+from probsym.ops import relaxation
+from probsym.ops.permute import check_order, descending, invert, kept, resolve_axes, take
 from probsym.ops.relaxation import Relaxation, Settings
 
 
@@ -56,7 +56,15 @@ def soft_sort(
     >>> order.unsort(torch.tensor([1.0, 2.0, 3.0])).tolist()
     [3.0, 1.0, 2.0]
     """
-    _check(scores, mask, ties, tau, iterations, unit)
+    check_order(scores, mask, ties)
+    if not tau > 0:
+        raise RangeError(f"Expected tau to be positive (got {tau})")
+    if iterations < 0:
+        raise RangeError(f"Expected iterations to be 0 or more (got {iterations})")
+    if unit not in ("norm", "gap"):
+        raise RangeError(f"Expected unit to be 'norm' or 'gap' (got {unit!r})")
+    if soft and relax is False:
+        raise RangeError("Expected relax to be None or True where soft is True (got False)")
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
     if relax is None:
@@ -67,7 +75,7 @@ def soft_sort(
         mask=mask,
         settings=Settings(tau, iterations, unit, symmetric),
     )
-    return replace(order, soft=soft, relaxation=order.relaxed()) if relax or soft else order
+    return replace(order, soft=soft, relaxation=order.prepared()) if relax or soft else order
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +96,10 @@ class SoftSort:
     def sort(self, x: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
         """Bring the items of x into sorted order, padding last and zero: `P' x` along each given axis.
 
-        x is (*batch, ...); a batch axis of size 1 is shared by the draws.
+        x is (*batch, ...); a batch axis of size 1 is shared by the draws. The result is needed for the gradient, so it
+        must not be changed in place.
         """
-        axes = self._axes(x, axis)
+        axes = resolve_axes(x, self.index, axis)
         x = take(x, self.index, axes, self.mask)
         if not self.soft:
             return self._straight_through(x, axes, outwards=False)
@@ -100,27 +109,27 @@ class SoftSort:
 
     def unsort(self, y: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
         """Bring items in sorted order back to their places, padding zero: `P y` along each given axis."""
-        axes = self._axes(y, axis)
+        axes = resolve_axes(y, self.index, axis)
         batch = self.index.dim() - 1
-        y = y.expand(*self.index.shape[:batch], *y.shape[batch:])
+        y = kept(y.expand(*self.index.shape[:batch], *y.shape[batch:]), self.sorted_mask(), axes)
         if not self.soft:
             y = self._straight_through(y, axes, outwards=True)
         else:
             for one in axes:
                 y = self._soft_product(y, one, outwards=True)
-        return take(y, invert(self.index), axes, self.sorted_mask())
+        return take(y, invert(self.index), axes)
 
     def entropy(self) -> Tensor:
         """Row entropy plus column entropy of P^, mean over the real items: (*batch,)."""
         count = self.index.shape[-1] if self.mask is None else self.mask.sum(-1).clamp(min=1)
-        total = relaxed.entropy(self.relaxed()).to(self.scores.dtype)
+        total = relaxation.entropy(self.prepared()).to(self.scores.dtype)
         return 2 * total.view(self.index.shape[:-1]) / count
 
     def matrix(self) -> Tensor:
         """P^ itself, (*batch, n, n): rows are places, columns positions. For small n."""
         n = self.index.shape[-1]
         identity = torch.eye(n, dtype=self.scores.dtype, device=self.scores.device).expand(*self.index.shape, n)
-        order = replace(self, soft=True, relaxation=self.relaxed())
+        order = replace(self, soft=True, relaxation=self.prepared())
         return order.unsort(identity, axis=-2)
 
     def sorted_mask(self) -> Tensor | None:
@@ -129,46 +138,27 @@ class SoftSort:
             return None
         return torch.arange(self.mask.shape[-1], device=self.mask.device) < self.mask.sum(-1, keepdim=True)
 
-    def relaxed(self) -> Relaxation:
+    def prepared(self) -> Relaxation:
         """The relaxation, computed now if it was not prepared."""
         if self.relaxation is not None:
             return self.relaxation
         n, real = self.index.shape[-1], self.sorted_mask()
-        points = take(self.scores, self.index).reshape(-1, n)
-        return relaxed.relax(
-            points, None if real is None else real.expand(self.index.shape).reshape(-1, n), self.settings
+        points = take(self.scores, self.index).reshape(self.index.shape[:-1].numel(), n)
+        return relaxation.relax(
+            points, None if real is None else real.expand(self.index.shape).reshape(points.shape), self.settings
         )
-
-    def _axes(self, x: Tensor, axis: int | Sequence[int]) -> tuple[int, ...]:
-        return tuple(resolve_axis(x, self.index, one) for one in ([axis] if isinstance(axis, int) else axis))
 
     def _straight_through(self, x: Tensor, axes: tuple[int, ...], outwards: bool) -> Tensor:
         if self.relaxation is None or not x.is_floating_point():
             return x
         batch = self.index.dim() - 1
-        flat = x.reshape(-1, *x.shape[batch:])
+        flat = x.reshape(self.index.shape[:-1].numel(), *x.shape[batch:])
         inner = tuple(axis - batch + 1 for axis in axes)
-        return relaxed.straight_through(flat, self.relaxation, inner, outwards).view(x.shape)
+        return relaxation.straight_through(flat, self.relaxation, inner, outwards).view(x.shape)
 
     def _soft_product(self, x: Tensor, axis: int, outwards: bool) -> Tensor:
+        if not x.is_floating_point():
+            raise DtypeError(f"Expected a floating tensor to blend its items (got {x.dtype})")
         batch = self.index.dim() - 1
-        flat = x.reshape(-1, *x.shape[batch:])
-        return relaxed.soft_product(flat, self.relaxed(), axis - batch + 1, outwards).reshape(x.shape)
-
-
-def _check(scores: Tensor, mask: Tensor | None, ties: Tensor | None, tau: float, iterations: int, unit: str) -> None:
-    if not scores.is_floating_point():
-        raise DtypeError(f"Expected scores to be floating (got {scores.dtype})")
-    if scores.dim() < 1 or scores.shape[-1] < 1:
-        raise ShapeError(f"Expected scores (*batch, n) with n at least 1 (got {tuple(scores.shape)})")
-    for name, other in (("mask", mask), ("ties", ties)):
-        if other is not None and not broadcasts(other.shape, scores.shape):
-            raise ShapeError(f"Expected {name} to broadcast to {tuple(scores.shape)} (got {tuple(other.shape)})")
-    if mask is not None and mask.dtype != torch.bool:
-        raise DtypeError(f"Expected mask to be boolean (got {mask.dtype})")
-    if not tau > 0:
-        raise RangeError(f"Expected tau to be positive (got {tau})")
-    if iterations < 0:
-        raise RangeError(f"Expected iterations to be 0 or more (got {iterations})")
-    if unit not in ("norm", "gap"):
-        raise RangeError(f"Expected unit to be 'norm' or 'gap' (got {unit!r})")
+        flat = x.reshape(self.index.shape[:-1].numel(), *x.shape[batch:])
+        return relaxation.soft_product(flat, self.prepared(), axis - batch + 1, outwards).reshape(x.shape)
