@@ -437,7 +437,7 @@ def test_garbage_on_padding_of_outputs_and_gradients_never_leaks(soft: bool) -> 
         scores = x["scores"].clone().requires_grad_()
         order = soft_sort(scores, mask=x["mask"], tau=0.1, soft=soft)
         moved = order.unsort(torch.where(front.unsqueeze(-1), x["output"], garbage), -2)
-        come_back = torch.where(front.unsqueeze(-1), 1.0, garbage).expand(BATCH, DRAWS, 12, 3)
+        come_back = torch.where(front.unsqueeze(-1), 1.0, 1e6 if garbage else 0.0).expand(BATCH, DRAWS, 12, 3)
         (gradient,) = torch.autograd.grad(
             [moved.sin().sum(), order.sort(x["features"], -2)], scores, [torch.ones(()).double(), come_back.double()]
         )

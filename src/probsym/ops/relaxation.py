@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product
-from probsym.ops.permute import kept
 from probsym.ops.sinkhorn import sinkhorn
 
 
@@ -33,7 +32,6 @@ class Relaxation(NamedTuple):
     a: Tensor  # (rows, n), zero on padding
     b: Tensor  # (rows, n), zero on padding
     normalised: bool  # whether the columns sum to one whatever the points are
-    masked: bool  # whether there is padding
 
 
 def relax(points: Tensor, real: Tensor | None, settings: Settings) -> Relaxation:
@@ -49,7 +47,7 @@ def relax(points: Tensor, real: Tensor | None, settings: Settings) -> Relaxation
         a, b = sinkhorn(points, rate, real, iterations=settings.iterations, symmetric=settings.symmetric)
         if real is not None:
             a, b = a * real, b * real
-        return Relaxation(points, rate, a, b, settings.iterations > 0 and not settings.symmetric, real is not None)
+        return Relaxation(points, rate, a, b, settings.iterations > 0 and not settings.symmetric)
 
 
 def _binary_scale(points: Tensor) -> Tensor:
@@ -75,17 +73,17 @@ def straight_through(x: Tensor, relaxation: Relaxation, axes: tuple[int, ...], o
     For x' = P' x and G = dL/dx', dL/dP is x' G' in sorted order, summed over every axis but the sorted one and
     then over the sorted axes; for an output y = P f (`outwards`) it is (P' dL/dy) f'.
     """
-    return _StraightThrough.apply(x, *relaxation[:4], relaxation.masked, axes, outwards)
+    return _StraightThrough.apply(x, *relaxation[:4], axes, outwards)
 
 
 def soft_product(x: Tensor, relaxation: Relaxation, axis: int, outwards: bool) -> Tensor:
     """`P^' x` along one axis of x (rows, ...) in sorted order (`outwards`: `P^ x`), with the exact gradient."""
-    return _SoftProduct.apply(x, *relaxation[:4], relaxation.masked, axis, outwards)
+    return _SoftProduct.apply(x, *relaxation[:4], axis, outwards)
 
 
 def entropy(relaxation: Relaxation) -> Tensor:
     """`-sum P^ log P^`, (rows,): the sum of the row entropies, and as well that of the column entropies."""
-    return _Entropy.apply(*relaxation[:5])
+    return _Entropy.apply(*relaxation)
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -97,36 +95,35 @@ class _StraightThrough(torch.autograd.Function):
         rate: Tensor,
         a: Tensor,
         b: Tensor,
-        masked: bool,
         axes: tuple[int, ...],
         outwards: bool,
     ) -> Tensor:
         ctx.save_for_backward(x, points, rate, a, b)
-        ctx.masked, ctx.axes, ctx.outwards = masked, axes, outwards
+        ctx.axes, ctx.outwards = axes, outwards
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *kernel = ctx.saved_tensors
         if not any(ctx.needs_input_grad[1:5]):
-            return gradients[0], *(None for _ in range(7))
-        return gradients[0], *_kernel_gradients(x, gradients[0], kernel, ctx), None, None, None
+            return gradients[0], *(None for _ in range(6))
+        return gradients[0], *_kernel_gradients(x, gradients[0], kernel, ctx), None, None
 
 
 class _SoftProduct(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, masked: bool, axis: int, outwards: bool
+        ctx: Any, x: Tensor, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, axis: int, outwards: bool
     ) -> Tensor:
         ctx.save_for_backward(x, points, rate, a, b)
-        ctx.masked, ctx.axes, ctx.outwards = masked, (axis,), outwards
+        ctx.axes, ctx.outwards = (axis,), outwards
         return _scaled_product(x, (points, rate, a, b), axis, outwards)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *kernel = ctx.saved_tensors
         moved = _scaled_product(gradients[0], kernel, ctx.axes[0], not ctx.outwards)
-        return moved, *_kernel_gradients(x, gradients[0], kernel, ctx), None, None, None
+        return moved, *_kernel_gradients(x, gradients[0], kernel, ctx), None, None
 
 
 class _Entropy(torch.autograd.Function):
@@ -145,8 +142,6 @@ class _Entropy(torch.autograd.Function):
 
 
 def _kernel_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx: Any) -> tuple[Tensor, ...]:
-    if ctx.masked:  # whatever comes back from padding, NaN included, is not ours
-        gradient = kept(gradient, kernel[2] > 0, ctx.axes)
     left, right = (gradient, x) if ctx.outwards else (x, gradient)
     fine, coarse = kernel[0].dtype, torch.promote_types(x.dtype, torch.float32)
     points, rate, a, b = (part.to(coarse) for part in kernel)
