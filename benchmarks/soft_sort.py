@@ -29,7 +29,7 @@ BATCH, DRAWS, TAU, ITERATIONS = 16, 10, 0.01, 20
 SIZES = (64, 188, 444)
 
 
-def dense(scores: Tensor, pairs: Tensor, mask: Tensor, *, logarithmic: bool) -> tuple[Tensor, Tensor]:
+def dense(scores: Tensor, pairs: Tensor, mask: Tensor, *, padded: bool, logarithmic: bool) -> tuple[Tensor, Tensor]:
     """The straight-through sort of pairs and the relaxed matrix, all n x n."""
     scores = scores / torch.where(mask, scores, 0).norm(dim=-1, keepdim=True)
     ordered, index = torch.where(mask, scores, -torch.inf).sort(-1, descending=True)
@@ -40,14 +40,15 @@ def dense(scores: Tensor, pairs: Tensor, mask: Tensor, *, logarithmic: bool) -> 
     if logarithmic:
         soft = torch.where(together, soft, -torch.inf)
         for _ in range(ITERATIONS):
-            soft = torch.where(together, soft - soft.logsumexp(-1, keepdim=True), -torch.inf)
-            soft = torch.where(together, soft - soft.logsumexp(-2, keepdim=True), -torch.inf)
+            for axis in (-1, -2):
+                soft = soft - soft.logsumexp(axis, keepdim=True)
+                soft = torch.where(together, soft, -torch.inf) if padded else soft
         soft = soft.exp()
     else:
         soft = soft.exp() * together
-        padded, behind = (~mask).unsqueeze(-1).float(), (~front).unsqueeze(-2).float()
+        beside, behind = (~mask).unsqueeze(-1).float(), (~front).unsqueeze(-2).float()
         for _ in range(ITERATIONS):
-            soft = soft / (soft.sum(-1, keepdim=True) + padded)
+            soft = soft / (soft.sum(-1, keepdim=True) + beside)
             soft = soft / (soft.sum(-2, keepdim=True) + behind)
     hard = torch.zeros_like(soft).scatter_(-2, index.unsqueeze(-2), 1.0) * together
     matrix = (hard - soft).detach() + soft
@@ -67,12 +68,12 @@ def onehot(scores: Tensor, pairs: Tensor, mask: Tensor) -> Tensor:
     return matrix @ pairs @ matrix.mT
 
 
-def compare(n: int, device: torch.device, repeats: int) -> dict[str, dict[str, float]]:
+def compare(n: int, device: torch.device, repeats: int, padded: bool = True) -> dict[str, dict[str, float]]:
     """Median seconds of every form, in training and in evaluation."""
     generator = torch.Generator(device).manual_seed(n)
     scores = torch.randn(BATCH, DRAWS, n, generator=generator, device=device)
     pairs = (torch.rand(BATCH, 1, n, n, generator=generator, device=device) < 0.1).float()
-    nodes = torch.linspace(n // 2, n, BATCH, device=device).round()
+    nodes = torch.linspace(n // 2 if padded else n, n, BATCH, device=device).round()
     mask = (torch.arange(n, device=device) < nodes.unsqueeze(1)).unsqueeze(1)
     pairs = pairs * mask.unsqueeze(-1) * mask.unsqueeze(-2)
     weight = torch.randn(BATCH, DRAWS, n, n, generator=generator, device=device)
@@ -86,12 +87,12 @@ def compare(n: int, device: torch.device, repeats: int) -> dict[str, dict[str, f
         return step
 
     def ours(leaf: Tensor) -> tuple[Tensor, Tensor]:
-        order = soft_sort(leaf, mask=mask, tau=TAU, iterations=ITERATIONS)
+        order = soft_sort(leaf, mask=mask if padded else None, tau=TAU, iterations=ITERATIONS)
         return order.sort(pairs, (-2, -1)), order.entropy().mean()
 
     def literal(logarithmic: bool) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         def run(leaf: Tensor) -> tuple[Tensor, Tensor]:
-            moved, soft = dense(leaf, pairs, mask, logarithmic=logarithmic)
+            moved, soft = dense(leaf, pairs, mask, padded=padded, logarithmic=logarithmic)
             return moved, dense_entropy(soft, mask)
 
         return run
@@ -99,7 +100,7 @@ def compare(n: int, device: torch.device, repeats: int) -> dict[str, dict[str, f
     _check_agreement(ours, literal, lambda leaf: onehot(leaf, pairs, mask), scores)
     training = {"ours": train(ours), "dense": train(literal(True)), "lean": train(literal(False))}
     evaluation: dict[str, Callable[[], object]] = {
-        "ours": lambda: soft_sort(scores, mask=mask).sort(pairs, (-2, -1)),
+        "ours": lambda: soft_sort(scores, mask=mask if padded else None).sort(pairs, (-2, -1)),
         "dense": lambda: literal(True)(scores),
         "lean": lambda: literal(False)(scores),
         "onehot": lambda: onehot(scores, pairs, mask),
@@ -156,6 +157,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--unpadded", action="store_true", help="graphs of n nodes each, and no mask for any form")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--large-set", action="store_true", help="only run the step whose memory is measured")
     arguments = parser.parse_args()
@@ -163,7 +166,7 @@ def main() -> None:
         large_set()
         return
     result: dict[str, object] = {"benchmark": "soft_sort", "batch": BATCH, "draws": DRAWS, "seconds": {}}
-    seconds = {n: compare(n, arguments.device, arguments.repeats) for n in SIZES}
+    seconds = {n: compare(n, arguments.device, arguments.repeats, not arguments.unpadded) for n in arguments.sizes}
     result["seconds"] = seconds
     for phase, rivals in (("train", ("dense", "lean")), ("eval", ("dense", "lean", "onehot"))):
         for rival in rivals:
