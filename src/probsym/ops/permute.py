@@ -42,7 +42,7 @@ def _stable_argsort(scores: Tensor) -> Tensor:
     """Descending, equal scores by place.
 
     On a CPU, float32 scores are sorted as integers that hold the score's bits above its place: the vectorised sort
-    of numpy takes a fifth of the time that torch needs to carry an index along.
+    of numpy is faster than carrying an index along.
     """
     scores = scores.contiguous()
     if not (type(scores) is Tensor and not _traced() and scores.device.type == "cpu" and scores.dtype == torch.float32):

@@ -23,8 +23,7 @@ class Relaxation(NamedTuple):
     """`P^ = diag(a) K diag(b)` in sorted order, `K[r, j] = exp(-rate |points_r - points_j|)`, batch axes flat.
 
     Row r is the item that stands at position r, column j is position j. These vectors are float64 where the device
-    has it: where P^ is nearly flat, the derivative of its entropy cancels to a few digits otherwise, and where it is
-    sharp, float32 would spend its time on subnormal numbers.
+    has it: where P^ is nearly flat, the derivative of its entropy cancels to a few digits otherwise.
     """
 
     points: Tensor  # (rows, n), descending
