@@ -1,9 +1,9 @@
 """Soft sort against the dense relaxation: time of training and evaluation, and peak memory on a large set.
 
-Every size sorts the n x n tensor of graphs with n/2 to n nodes (batch 16, 10 draws, padded to n) and adds the entropy
-regulariser. Three forms compete in one run: ours; `dense`, Sinkhorn on logarithms with the padding masked after every
-normalisation, the usual way to write it; and `lean`, Sinkhorn on plain numbers that masks once, with as few passes as
-the dense form can have. In evaluation the dense forms run as in training, less the gradient, while ours sorts and
+Every size sorts the n x n tensor of graphs with n nodes (batch 16, 10 draws; with --padded n/2 to n nodes, padded to n)
+and adds the entropy regulariser. Three forms compete in one run: ours; `dense`, Sinkhorn on logarithms, the usual way to
+write it, with any padding masked after every normalisation; and `lean`, Sinkhorn on plain numbers that masks once, with
+as few passes as the dense form can have. In evaluation the dense forms run as in training, less the gradient, while ours sorts and
 gathers, without Sinkhorn and entropy; `onehot`, the hard permutation as a matrix product without Sinkhorn, is the fair
 rival there.
 
@@ -68,7 +68,7 @@ def onehot(scores: Tensor, pairs: Tensor, mask: Tensor) -> Tensor:
     return matrix @ pairs @ matrix.mT
 
 
-def compare(n: int, device: torch.device, repeats: int, padded: bool = True) -> dict[str, dict[str, float]]:
+def compare(n: int, device: torch.device, repeats: int, padded: bool = False) -> dict[str, dict[str, float]]:
     """Median seconds of every form, in training and in evaluation."""
     generator = torch.Generator(device).manual_seed(n)
     scores = torch.randn(BATCH, DRAWS, n, generator=generator, device=device)
@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--unpadded", action="store_true", help="graphs of n nodes each, and no mask for any form")
+    parser.add_argument("--padded", action="store_true", help="graphs of n/2 to n nodes, padded to n and masked")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--large-set", action="store_true", help="only run the step whose memory is measured")
     arguments = parser.parse_args()
@@ -166,7 +166,7 @@ def main() -> None:
         large_set()
         return
     result: dict[str, object] = {"benchmark": "soft_sort", "batch": BATCH, "draws": DRAWS, "seconds": {}}
-    seconds = {n: compare(n, arguments.device, arguments.repeats, not arguments.unpadded) for n in arguments.sizes}
+    seconds = {n: compare(n, arguments.device, arguments.repeats, arguments.padded) for n in arguments.sizes}
     result["seconds"] = seconds
     for phase, rivals in (("train", ("dense", "lean")), ("eval", ("dense", "lean", "onehot"))):
         for rival in rivals:
