@@ -1,11 +1,11 @@
 """Soft sort against the dense relaxation: time of training and evaluation, and peak memory on a large set.
 
 Every size sorts the n x n tensor of graphs with n nodes (batch 16, 10 draws; with --padded n/2 to n nodes, padded to n)
-and adds the entropy regulariser. Three forms compete in one run: ours; `dense`, Sinkhorn on logarithms, the usual way to
-write it, with any padding masked after every normalisation; and `lean`, Sinkhorn on plain numbers that masks once, with
-as few passes as the dense form can have. In evaluation the dense forms run as in training, less the gradient, while ours sorts and
-gathers, without Sinkhorn and entropy; `onehot`, the hard permutation as a matrix product without Sinkhorn, is the fair
-rival there.
+and adds the entropy regulariser. Three forms compete in one run: ours; `dense`, Sinkhorn on logarithms, the usual way
+to write it, with any padding masked after every normalisation; and `lean`, Sinkhorn on plain numbers that masks once,
+with as few passes as the dense form can have. In evaluation the dense forms run as in training, less the gradient,
+while ours sorts and gathers, without Sinkhorn and entropy; `onehot`, the hard permutation as a matrix product without
+Sinkhorn, is the fair rival there.
 
 Run: python benchmarks/soft_sort.py [--device cuda] [--out FILE]. The last line is JSON. On a GPU every form is replayed
 as a CUDA graph.
