@@ -3,8 +3,21 @@
 phi(x) = E_{g ~ p(g|x)} [ rho_out(g) . f( rho_in(g)^-1 . x ) ]
 """
 
-from probsym import errors, groups, ops, testing
+from probsym import bases, errors, groups, nets, ops, samplers, testing
+from probsym.estimate import Estimate
 from probsym.signature import Signature
+from probsym.symmetrized import Symmetrized
 
-__all__ = ["Signature", "errors", "groups", "ops", "testing"]
+__all__ = [
+    "Estimate",
+    "Signature",
+    "Symmetrized",
+    "bases",
+    "errors",
+    "groups",
+    "nets",
+    "ops",
+    "samplers",
+    "testing",
+]
 __version__ = "0.1.0"

@@ -1,8 +1,9 @@
 """Numerical kernels with their own gradients."""
 
 from probsym.ops.gram_schmidt import gram_schmidt
+from probsym.ops.order import Order
 from probsym.ops.permute import descending, invert, take
 from probsym.ops.sinkhorn import sinkhorn
 from probsym.ops.soft_sort import SoftSort, soft_sort
 
-__all__ = ["SoftSort", "descending", "gram_schmidt", "invert", "sinkhorn", "soft_sort", "take"]
+__all__ = ["Order", "SoftSort", "descending", "gram_schmidt", "invert", "sinkhorn", "soft_sort", "take"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, RangeError
 from probsym.ops import relaxation
-from probsym.ops.permute import check_order, descending, invert, kept, resolve_axes, take
+from probsym.ops.order import Order
+from probsym.ops.permute import check_order, descending, take
 from probsym.ops.relaxation import Relaxation, Settings
 
 
@@ -78,46 +78,18 @@ def soft_sort(
     return replace(order, soft=soft, relaxation=order.prepared()) if relax or soft else order
 
 
-@dataclass(frozen=True, eq=False)
-class SoftSort:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SoftSort(Order):
     """A batch of sorting permutations; made by `soft_sort`.
 
-    `index` (*batch, n): `index[j]` is the place of the item at position j. `relaxation` is what carries the
-    gradient to the scores; None at evaluation, where no Sinkhorn is run.
+    `relaxation` is what carries the gradient to the scores; None at evaluation, where no Sinkhorn is run. What `sort`
+    returns is needed for the gradient, so it must not be changed in place.
     """
 
     scores: Tensor
-    index: Tensor
-    mask: Tensor | None
     settings: Settings
     soft: bool = False
     relaxation: Relaxation | None = None
-
-    def sort(self, x: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
-        """Bring the items of x into sorted order, padding last and zero: `P' x` along each given axis.
-
-        x is (*batch, ...); a batch axis of size 1 is shared by the draws. The result is needed for the gradient, so it
-        must not be changed in place.
-        """
-        axes = resolve_axes(x, self.index, axis)
-        x = take(x, self.index, axes, self.mask)
-        if not self.soft:
-            return self._straight_through(x, axes, outwards=False)
-        for one in axes:
-            x = self._soft_product(x, one, outwards=False)
-        return x
-
-    def unsort(self, y: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
-        """Bring items in sorted order back to their places, padding zero: `P y` along each given axis."""
-        axes = resolve_axes(y, self.index, axis)
-        batch = self.index.dim() - 1
-        y = kept(y.expand(*self.index.shape[:batch], *y.shape[batch:]), self.sorted_mask(), axes)
-        if not self.soft:
-            y = self._straight_through(y, axes, outwards=True)
-        else:
-            for one in axes:
-                y = self._soft_product(y, one, outwards=True)
-        return take(y, invert(self.index), axes)
 
     def entropy(self) -> Tensor:
         """Row entropy plus column entropy of P^, mean over the real items: (*batch,)."""
@@ -132,12 +104,6 @@ class SoftSort:
         order = replace(self, soft=True, relaxation=self.prepared())
         return order.unsort(identity, axis=-2)
 
-    def sorted_mask(self) -> Tensor | None:
-        """The mask of positions: as many real items as there are, all in front."""
-        if self.mask is None:
-            return None
-        return torch.arange(self.mask.shape[-1], device=self.mask.device) < self.mask.sum(-1, keepdim=True)
-
     def prepared(self) -> Relaxation:
         """The relaxation, computed now if it was not prepared."""
         if self.relaxation is not None:
@@ -147,6 +113,23 @@ class SoftSort:
         return relaxation.relax(
             points, None if real is None else real.expand(self.index.shape).reshape(points.shape), self.settings
         )
+
+    def part(self, start: int, stop: int) -> Self:
+        part = replace(super().part(start, stop), scores=self.scores[:, start:stop], relaxation=None)
+        return part if self.relaxation is None else replace(part, relaxation=part.prepared())
+
+    def _sorted(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        return self._relaxed(x, axes, outwards=False)
+
+    def _unsorting(self, y: Tensor, axes: tuple[int, ...]) -> Tensor:
+        return self._relaxed(y, axes, outwards=True)
+
+    def _relaxed(self, x: Tensor, axes: tuple[int, ...], outwards: bool) -> Tensor:
+        if not self.soft:
+            return self._straight_through(x, axes, outwards)
+        for axis in axes:
+            x = self._soft_product(x, axis, outwards)
+        return x
 
     def _straight_through(self, x: Tensor, axes: tuple[int, ...], outwards: bool) -> Tensor:
         if self.relaxation is None or not x.is_floating_point():

@@ -1,4 +1,4 @@
-"""Assertions about symmetry, for the test suites of users as much as for ours."""
+"""The laws that every group obeys, checked on random elements."""
 
 from collections.abc import Sequence
 

@@ -1,0 +1,97 @@
+"""MLP: all inputs flattened into one vector, then linear layers."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from probsym.errors import DtypeError, RangeError, ShapeError
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+}
+
+
+class MLP(nn.Module):
+    """Linear layers of the given widths, the first as wide as all inputs together.
+
+    Every input (batch, ...) is flattened after its batch axis and cast to the dtype of the parameters; they are
+    concatenated in order. The activation, then the dropout, stand between layers; `output_activation` follows the
+    last one. The output is (batch, widths[-1]), or (batch, *shape) if a shape with as many numbers is given:
+    `shape=()` is one number a batch item.
+
+    >>> model = MLP([3 * 3 + 3 * 2, 16, 3], shape=(3, 1))
+    >>> model(torch.ones(5, 3, 2), torch.ones(5, 3, 3, dtype=torch.bool)).shape
+    torch.Size([5, 3, 1])
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        activation: str = "relu",
+        *,
+        shape: Sequence[int] | None = None,
+        output_activation: str | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.widths = _sizes(widths, "widths")
+        if len(self.widths) < 2:
+            raise RangeError(f"Expected widths to hold 2 or more, from input to output (got {list(self.widths)})")
+        self.shape = self.widths[-1:] if shape is None else _sizes(shape, "shape")
+        if math.prod(self.shape) != self.widths[-1]:
+            raise ShapeError(
+                f"Expected shape to hold {self.widths[-1]} numbers like the last width "
+                f"(got {math.prod(self.shape)}: {self.shape})"
+            )
+        if not 0 <= dropout < 1:
+            raise RangeError(f"Expected dropout to be in [0, 1) (got {dropout})")
+        between = _known(activation, "activation")
+        layers: list[nn.Module] = [nn.Linear(self.widths[0], self.widths[1])]
+        for width, following in zip(self.widths[1:], self.widths[2:], strict=False):
+            layers += [between(), *([nn.Dropout(dropout)] if dropout else []), nn.Linear(width, following)]
+        if output_activation is not None:
+            layers.append(_known(output_activation, "output_activation")())
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Inputs (batch, ...) of widths[0] numbers an item in all; returns (batch, *shape)."""
+        self._check(inputs)
+        dtype = next(self.parameters()).dtype
+        batch = len(inputs[0])
+        flat = torch.cat([x.reshape(batch, math.prod(x.shape[1:])).to(dtype) for x in inputs], dim=-1)
+        return self.layers(flat).reshape(batch, *self.shape)
+
+    def _check(self, inputs: tuple[Tensor, ...]) -> None:
+        if not inputs:
+            raise ShapeError("Expected at least one input (got none)")
+        for i, x in enumerate(inputs):
+            if not isinstance(x, Tensor) or x.is_complex():
+                found = x.dtype if isinstance(x, Tensor) else type(x).__name__
+                raise DtypeError(f"Expected input {i} to be a tensor of real numbers (got {found})")
+            if x.dim() < 1:
+                raise ShapeError(f"Expected input {i} to have a batch axis (got shape ())")
+            if len(x) != len(inputs[0]):
+                raise ShapeError(f"Expected input {i} to have batch size {len(inputs[0])} like input 0 (got {len(x)})")
+        total = sum(math.prod(x.shape[1:]) for x in inputs)
+        if total != self.widths[0]:
+            shapes = ", ".join(" x ".join(str(size) for size in x.shape[1:]) or "1" for x in inputs)
+            raise ShapeError(f"Expected inputs of {self.widths[0]} numbers in all (got {total}: {shapes})")
+
+
+def _sizes(sizes: Sequence[int], name: str) -> tuple[int, ...]:
+    if not isinstance(sizes, Sequence) or not all(type(size) is int for size in sizes):
+        raise DtypeError(f"Expected {name} to be a sequence of integers (got {sizes!r})")
+    if any(size < 1 for size in sizes):
+        raise RangeError(f"Expected {name} to be 1 or more each (got {list(sizes)})")
+    return tuple(sizes)
+
+
+def _known(activation: str, name: str) -> type[nn.Module]:
+    if activation not in ACTIVATIONS:
+        raise RangeError(f"Expected {name} to be one of {', '.join(ACTIVATIONS)} (got {activation!r})")
+    return ACTIVATIONS[activation]

@@ -1,0 +1,123 @@
+"""The average over draws, and how well it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probsym.samplers.draw import Draw
+
+Outputs = Tensor | tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What `Symmetrized.estimate` returns.
+
+    `mean` and `stderr` are shaped as the output, (B, ...), or are tuples where there are several. The standard error is
+    NaN where one draw was made, and zero where the average is the expectation itself. `elements` are those drawn, by
+    axis, (B, K, ...). `values` are the K outputs themselves, (B, K, ...), if they were asked for.
+    """
+
+    mean: Outputs
+    stderr: Outputs
+    samples: int
+    elements: Mapping[str, Tensor]
+    values: Outputs | None = None
+    parts: tuple[Draw, ...] = ()
+
+    @property
+    def losses(self) -> dict[str, Tensor]:
+        """What training may add to its loss, computed when asked for.
+
+        `entropy`: row plus column entropy of the relaxed permutations, mean over real items, draws and batch, summed
+        over the axes that are sorted by learned scores. Empty where there are none.
+        """
+        total: dict[str, Tensor] = {}
+        for part in self.parts:
+            for order in part.soft_sorts().values():
+                share = order.entropy().mean() * (part.count / self.samples)
+                total["entropy"] = total["entropy"] + share if "entropy" in total else share
+        return total
+
+
+class Average:
+    """Sums over draws that may come in parts: a differentiable mean, and its standard error if asked for.
+
+    For weights w and values y the mean is m = sum w y / sum w, and its squared standard error
+    `K / (K - 1) sum w^2 (y - m)^2 / (sum w)^2`, the usual one for equal weights. Squares are taken about the first
+    value, so that nothing cancels.
+    """
+
+    def __init__(self, statistics: bool) -> None:
+        self.statistics = statistics
+        self.count = 0
+        self.dtypes: list[torch.dtype] = []
+        self.weight: Tensor | float = 0.0
+        self.sums: list[Tensor] = []
+        self.origins: list[Tensor] = []
+        self.squares: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.exact: Tensor | None = None
+
+    def add(self, values: Sequence[Tensor], draw: Draw) -> None:
+        """Add the values (B, K, ...) of a draw."""
+        first = not self.sums
+        self.dtypes = [y.dtype for y in values]
+        precise = [y.to(torch.promote_types(y.dtype, torch.float32)) for y in values]
+        self.count += draw.count
+        self.exact = draw.exact
+        if draw.weights is None:
+            self.weight = self.weight + draw.count
+            sums = [y.squeeze(1) if draw.count == 1 else y.sum(1) for y in precise]
+        else:
+            self.weight = self.weight + draw.weights.sum(1)
+            sums = [(y * _like(draw.weights, y)).sum(1) for y in precise]
+        self.sums = sums if first else [a + b for a, b in zip(self.sums, sums, strict=True)]
+        if self.statistics:
+            self._add_squares([y.detach() for y in precise], draw, first)
+
+    def _add_squares(self, values: Sequence[Tensor], draw: Draw, first: bool) -> None:
+        if first:
+            self.origins = [y[:, :1] for y in values]
+        found = []
+        for y, origin in zip(values, self.origins, strict=True):
+            off = y - origin
+            weights = torch.ones(y.shape[:2], dtype=y.dtype, device=y.device) if draw.weights is None else draw.weights
+            squared = _like(weights.to(y.dtype).square(), y)
+            found.append((squared.sum(1), (squared * off).sum(1), (squared * off.square()).sum(1)))
+        if first:
+            self.squares = found
+        else:
+            pairs = zip(self.squares, found, strict=True)
+            self.squares = [(a + x, b + y, c + z) for (a, b, c), (x, y, z) in pairs]
+
+    def mean(self) -> list[Tensor]:
+        """The mean of each output, (B, ...), in the output's dtype."""
+        return [mean.to(dtype) for mean, dtype in zip(self._mean(), self.dtypes, strict=True)]
+
+    def _mean(self) -> list[Tensor]:
+        if isinstance(self.weight, Tensor):
+            return [total / _like(self.weight, total) for total in self.sums]
+        return [total / self.weight for total in self.sums] if self.weight != 1 else self.sums
+
+    def stderr(self) -> list[Tensor]:
+        """The standard error of each output, (B, ...), in at least float32."""
+        found = []
+        for mean, origin, (one, off, square) in zip(self._mean(), self.origins, self.squares, strict=True):
+            m = mean.detach() - origin.squeeze(1)
+            spread = (square - 2 * m * off + m.square() * one).clamp(min=0)
+            weight = _like(self.weight, mean) if isinstance(self.weight, Tensor) else self.weight
+            ratio = self.count / (self.count - 1) if self.count > 1 else torch.nan
+            error = (ratio * spread).sqrt() / weight
+            if self.exact is not None:
+                error = torch.where(_like(self.exact, error), 0.0, error)
+            found.append(error)
+        return found
+
+
+def _like(weights: Tensor, y: Tensor) -> Tensor:
+    """Weights with as many axes as y."""
+    return weights.view(*weights.shape, *(1 for _ in y.shape[weights.dim() :]))

@@ -1,0 +1,120 @@
+"""Batch normalisation that padding does not enter, and that several processes compute as one."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+
+from probsym.errors import MaskError, RangeError, ShapeError
+from probsym.nets.features import check_size
+
+
+class MaskedBatchNorm(nn.Module):
+    """`weight (x - mean) / sqrt(var + eps) + bias` in each channel, with mean and variance over the real rows.
+
+    Shapes: x (..., channels), mask booleans that broadcast to x's leading axes, True where real. The statistics are
+    those of the batch in training, of all processes' batches together where training is distributed, and running
+    ones in evaluation (variance unbiased, as in torch). Where one row is real or none, nothing is divided by zero and
+    the running variance stays as it is. Padding comes out finite, whatever it held.
+
+    >>> norm = MaskedBatchNorm(1)
+    >>> x, real = torch.tensor([[1.0], [3.0], [float("nan")]]), torch.tensor([True, True, False])
+    >>> norm(x, real)[:2].round(decimals=3).flatten().tolist()
+    [-1.0, 1.0]
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, channels: int, momentum: float = 0.1, eps: float = 1e-5) -> None:
+        super().__init__()
+        check_size(channels, "channels")
+        if not 0 <= momentum <= 1:
+            raise RangeError(f"Expected momentum between 0 and 1 (got {momentum})")
+        if not eps > 0:
+            raise RangeError(f"Expected eps to be positive (got {eps})")
+        self.channels, self.momentum, self.eps = channels, momentum, eps
+        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+
+    def extra_repr(self) -> str:
+        return f"{self.channels}, momentum={self.momentum}, eps={self.eps}"
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        rows = self._rows(x, mask)
+        precise = x.to(torch.promote_types(x.dtype, self.weight.dtype))
+        joined = self.training and distributed.is_available() and distributed.is_initialized()
+        joined = joined and distributed.get_world_size() > 1
+        if mask is None and not joined and (not self.training or rows > 1):
+            return self._plain(precise).to(x.dtype)
+        real = None if mask is None else mask.unsqueeze(-1)
+        if not self.training:
+            # not left to multiplying by zero, which keeps NaN
+            return self._plain(torch.where(real, precise, 0) if real is not None else precise).to(x.dtype)
+        count = precise.new_full((1,), rows)
+        if real is not None:
+            count = real.sum().to(precise.dtype)[None] * (rows / max(real.numel(), 1))
+        total = _sum_rows(precise if real is None else torch.where(real, precise, 0))
+        if joined:
+            total, count = _AllReduce.apply(torch.cat([total, count])).split([self.channels, 1])
+        mean = total / count.clamp_min(1)
+        centred = precise - mean
+        if real is not None:
+            centred = torch.where(real, centred, 0)
+        # squares of what is centred already: the difference of two large moments would lose the variance
+        squares = _sum_rows(centred * centred)
+        if joined:
+            squares = _AllReduce.apply(squares)
+        self._remember(mean.detach(), squares.detach(), count.detach())
+        scale = self.weight * torch.rsqrt(squares / count.clamp_min(1) + self.eps)
+        return torch.addcmul(self.bias, centred, scale).to(x.dtype)
+
+    def _plain(self, x: Tensor) -> Tensor:
+        flat = nn.functional.batch_norm(
+            x.reshape(-1, self.channels),
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training,
+            self.momentum,
+            self.eps,
+        )
+        return flat.view(x.shape)
+
+    def _remember(self, mean: Tensor, squares: Tensor, count: Tensor) -> None:
+        rate = torch.stack([count > 0, count > 1]) * self.momentum
+        unbiased = squares / (count - 1).clamp_min(1)
+        with torch.no_grad():
+            self.running_mean += rate[0] * (mean - self.running_mean)
+            self.running_var += rate[1] * (unbiased - self.running_var)
+
+    def _rows(self, x: Tensor, mask: Tensor | None) -> int:
+        if x.dim() < 2 or x.shape[-1] != self.channels:
+            raise ShapeError(f"Expected x to be (..., {self.channels}) with a row axis (got {tuple(x.shape)})")
+        if mask is not None:
+            if mask.dtype != torch.bool:
+                raise MaskError(f"Expected mask to be boolean (got {mask.dtype})")
+            own = mask.shape
+            if len(own) != x.dim() - 1 or any(a not in (1, b) for a, b in zip(own, x.shape, strict=False)):
+                raise MaskError(f"Expected mask to broadcast to {tuple(x.shape[:-1])} (got {tuple(own)})")
+        return x.shape[:-1].numel()
+
+
+def _sum_rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.shape[-1]).sum(0)
+
+
+class _AllReduce(torch.autograd.Function):
+    """The sum over all processes; each one's part takes part in every process' loss, so gradients sum as well."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return _AllReduce.apply(gradients[0])

@@ -1,0 +1,93 @@
+"""A graph isomorphism network whose K draws share one dense adjacency."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout as drop
+
+from probsym.errors import DeviceError, ShapeError
+from probsym.nets.batch_norm import MaskedBatchNorm
+from probsym.nets.features import Features, check_dropout, check_input, check_mask, check_size
+
+
+class GIN(nn.Module):
+    """Scores for S_n from a graph: layers `H -> MLP((A' + (1 + e) I) H)` over its nodes and a virtual one.
+
+    A' is the adjacency, used as given (row i sums over its neighbours j, weighted by A[i, j]), and a virtual node
+    with a learned input that is linked to every real node and to itself. The MLP is Linear, batch norm, ReLU, Linear,
+    then batch norm, ReLU, dropout; a linear head gives the scores, and the virtual node is dropped.
+
+    `forward(x, adjacency, mask=None)`: x (B, K, n, in_channels), adjacency (B, n, n), or (B, n, n, e) whose absolute
+    values are summed over e, mask booleans (B, n); scores (B, K, n), zero on padding. Without the axis K, (B, n). A
+    net with `in_channels=0` reads the adjacency alone and gets noise (B, K, n, 1) in place of x.
+
+    >>> net = GIN(in_channels=2)
+    >>> net(torch.rand(8, 10, 5, 2), torch.ones(8, 5, 5)).scores.shape
+    torch.Size([8, 10, 5])
+    """
+
+    def __init__(self, in_channels: int, hidden: int = 64, layers: int = 3, dropout: float = 0.0) -> None:
+        super().__init__()
+        check_size(in_channels, "in_channels", least=0)
+        check_size(hidden, "hidden")
+        check_size(layers, "layers")
+        check_dropout(dropout)
+        self.perturbs: tuple[int, ...] = (0,) if in_channels > 0 else ()
+        self.extra_noise = 0 if in_channels > 0 else 1
+        self.channels = in_channels + self.extra_noise
+        self.virtual = nn.Parameter(torch.randn(self.channels))
+        widths = [self.channels] + [hidden] * layers
+        self.layers = nn.ModuleList(_Layer(width, hidden, dropout) for width in widths[:-1])
+        self.head = nn.Linear(hidden, 1)
+
+    def forward(self, x: Tensor, adjacency: Tensor, mask: Tensor | None = None) -> Features:
+        nodes = check_input(x, "x", self.channels)
+        check_mask(mask, nodes)
+        links = self._links(adjacency, nodes, mask)
+        batch, draws, n, _ = nodes.shape
+        nodes = nodes.transpose(1, 2)
+        if mask is not None:
+            nodes = torch.where(mask[:, :, None, None], nodes, 0)
+        # (B, n + 1, K, channels): a node's K draws lie side by side, so that one product per graph moves them all
+        hidden = torch.cat([nodes, self.virtual.expand(batch, 1, draws, -1)], dim=1)
+        real = None if mask is None else torch.cat([mask, mask.new_ones(batch, 1)], dim=1).unsqueeze(-1)
+        for layer in self.layers:
+            hidden = layer(hidden, links, real)
+        scores = self.head(hidden[:, :n]).squeeze(-1).mT
+        if mask is not None:
+            scores = torch.where(mask.unsqueeze(1), scores, 0)
+        return Features(scores=scores if x.dim() == 4 else scores.squeeze(1))
+
+    @staticmethod
+    def _links(adjacency: Tensor, nodes: Tensor, mask: Tensor | None) -> Tensor:
+        """The adjacency with a row for the virtual node, (B, n + 1, n); its column is all ones and needs no matrix."""
+        batch, _, n, _ = nodes.shape
+        if adjacency.dim() not in (3, 4) or tuple(adjacency.shape[:3]) != (batch, n, n):
+            raise ShapeError(
+                f"Expected adjacency to be {(batch, n, n)}, with or without channels after that "
+                f"(got {tuple(adjacency.shape)})"
+            )
+        if adjacency.device != nodes.device:
+            raise DeviceError(f"Expected adjacency to be on {nodes.device} like x (got {adjacency.device})")
+        adjacency = adjacency.to(nodes.dtype)
+        if adjacency.dim() == 4:
+            adjacency = adjacency.abs().sum(-1)
+        if mask is None:
+            return torch.cat([adjacency, adjacency.new_ones(batch, 1, n)], dim=1)
+        adjacency = torch.where(mask.unsqueeze(2) & mask.unsqueeze(1), adjacency, 0)
+        return torch.cat([adjacency, mask.unsqueeze(1).to(adjacency.dtype)], dim=1)
+
+
+class _Layer(nn.Module):
+    def __init__(self, width: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.epsilon = nn.Parameter(torch.rand(()))
+        self.inner, self.outer = nn.Linear(width, hidden), nn.Linear(hidden, hidden)
+        self.inner_norm, self.outer_norm = MaskedBatchNorm(hidden), MaskedBatchNorm(hidden)
+        self.dropout = dropout
+
+    def forward(self, hidden: Tensor, links: Tensor, real: Tensor | None) -> Tensor:
+        n = links.shape[-1]
+        gathered = torch.bmm(links, hidden[:, :n].flatten(2)).view(hidden.shape)
+        gathered = torch.addcmul(gathered + hidden[:, n:], hidden, 1 + self.epsilon)
+        gathered = torch.relu(self.inner_norm(self.inner(gathered), real))
+        return drop(torch.relu(self.outer_norm(self.outer(gathered), real)), self.dropout, self.training)

@@ -1,0 +1,66 @@
+"""A batch of permutations of the items of an axis, some of which may be padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from probsym.ops.permute import invert, kept, resolve_axes, take
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Permutations as an index (*batch, n), `index[j]` the place of the item at position j, and a mask of real items.
+
+    `mask` broadcasts to the index; where it is given, the order puts real items first and padding last, and what is
+    moved has zeros for padding.
+
+    >>> order = Order(torch.tensor([2, 0, 1]), torch.tensor([True, False, True]))
+    >>> order.sort(torch.tensor([10.0, 20.0, 30.0])).tolist()
+    [30.0, 10.0, 0.0]
+    >>> order.unsort(torch.tensor([3.0, 1.0, 2.0])).tolist()
+    [1.0, 0.0, 3.0]
+    """
+
+    index: Tensor
+    mask: Tensor | None = None
+
+    def sort(self, x: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
+        """Bring the items of x into their order, padding last and zero: `P' x` along each given axis.
+
+        x is (*batch, ...); a batch axis of size 1 is shared by the draws.
+        """
+        axes = resolve_axes(x, self.index, axis)
+        return self._sorted(take(x, self.index, axes, self.mask), axes)
+
+    def unsort(self, y: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
+        """Bring items that are in order back to their places, padding zero: `P y` along each given axis."""
+        axes = resolve_axes(y, self.index, axis)
+        batch = self.index.dim() - 1
+        y = kept(y.expand(*self.index.shape[:batch], *y.shape[batch:]), self.sorted_mask(), axes)
+        return take(self._unsorting(y, axes), invert(self.index), axes)
+
+    def sorted_mask(self) -> Tensor | None:
+        """The mask of positions: as many real items as there are, all in front."""
+        if self.mask is None:
+            return None
+        return torch.arange(self.mask.shape[-1], device=self.mask.device) < self.mask.sum(-1, keepdim=True)
+
+    def part(self, start: int, stop: int) -> Self:
+        """The draws from `start` to `stop` of an index (B, K, n)."""
+        mask = self.mask
+        if mask is not None and mask.dim() == self.index.dim() and mask.shape[1] > 1:
+            mask = mask[:, start:stop]
+        return replace(self, index=self.index[:, start:stop], mask=mask)
+
+    def _sorted(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        """What a subclass does to items that were just brought into order."""
+        return x
+
+    def _unsorting(self, y: Tensor, axes: tuple[int, ...]) -> Tensor:
+        """What a subclass does to items before they go back to their places."""
+        return y

@@ -1,0 +1,31 @@
+"""Ranks of numbers that carry rounding errors: what is close counts as equal."""
+
+import torch
+from torch import Tensor
+
+
+def ranks(values: Tensor, tolerance: Tensor | float = 0.0) -> Tensor:
+    """Ranks 0, 1, ... of values (*batch, n), largest first; neighbours within the tolerance share one.
+
+    >>> ranks(torch.tensor([1.0, 3.0, 2.9999, 2.0]), 0.01)
+    tensor([2, 0, 0, 1])
+    """
+    ordered, index = values.sort(-1, descending=True)
+    apart = ordered[..., :-1] - ordered[..., 1:] > tolerance
+    first = torch.zeros_like(apart[..., :1])
+    return torch.zeros_like(index).scatter_(-1, index, torch.cat([first, apart], -1).long().cumsum(-1))
+
+
+def lexicographic_ranks(keys: Tensor, tolerance: Tensor | float = 0.0, mask: Tensor | None = None) -> Tensor:
+    """Ranks (*batch, n) of the rows of keys (*batch, n, m), first column first; padding, if masked, ranks anyhow.
+
+    >>> lexicographic_ranks(torch.tensor([[1.0, 0.0], [2.0, 5.0], [2.0, 7.0], [1.0, 0.0]]))
+    tensor([2, 1, 0, 2])
+    """
+    n = keys.shape[-2]
+    found = torch.zeros(keys.shape[:-1], dtype=torch.long, device=keys.device)
+    for column in keys.unbind(-1):
+        if mask is not None:  # out of the way, so that padding joins no two runs
+            column = torch.where(mask, column, torch.inf)
+        found = ranks(-(found * n + ranks(column, tolerance)))
+    return found

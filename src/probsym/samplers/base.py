@@ -1,0 +1,54 @@
+"""What every sampler can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from probsym.samplers import noise as noises
+from probsym.samplers.batch import Batch
+from probsym.samplers.draw import Draw
+from probsym.samplers.noise import Noise
+from probsym.signature import Signature, Term
+
+
+class Sampler(nn.Module, ABC):
+    """A distribution p(g|x) over the bound groups, as a function of the input and of noise.
+
+    It obeys `sampler(g x, move(g, noise)) = g sampler(x, noise)` for every element g of the groups. Parameters are kept
+    in at least float32, whatever the model around them is converted to.
+    """
+
+    exact = False
+    """Whether it lists elements of itself, so that the number of draws is not the caller's choice."""
+
+    def check(self, signature: Signature) -> None:
+        """Refuse a signature that this sampler has no distribution for."""
+
+    @abstractmethod
+    def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
+        """The random numbers behind the draws `start` to `start + draws`."""
+
+    @abstractmethod
+    def forward(self, batch: Batch, noise: Noise) -> Draw:
+        """The elements that the noise selects for each input."""
+
+    def move(self, signature: Signature, g: Mapping[str, Tensor], noise: Noise) -> Noise:
+        """The noise that belongs to the input moved by g, elements (B, ...) by axis."""
+        return noises.move(signature, g, noise, self.noise_terms(signature))
+
+    def noise_terms(self, signature: Signature) -> tuple[Term, ...]:
+        """How the input noise transforms."""
+        return ()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Sampler:
+        def at_least_float32(x: Tensor) -> Tensor:
+            y = fn(x)
+            if y.is_floating_point() and torch.finfo(y.dtype).bits < 32:
+                return x.to(y.device, torch.promote_types(x.dtype, torch.float32))
+            return y
+
+        return super()._apply(at_least_float32, recurse)

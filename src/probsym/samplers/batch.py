@@ -1,0 +1,121 @@
+"""One batch of inputs, made ready: checked, padding zeroed, points about their centroid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probsym.errors import ShapeError
+from probsym.ops import Order, descending
+from probsym.signature import Signature, Term
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What samplers and the base are given.
+
+    `inputs` (B, ...) have zeros for padding, and their `:point` axes are relative to `centroids`, (B, d) for every key
+    bound to E or SE: the mean over the real points of the first `:point` input, zero where there is none. `ids` (B,)
+    number the examples, for noise that is fixed for each.
+    """
+
+    signature: Signature
+    inputs: tuple[Tensor, ...]
+    masks: Mapping[str, Tensor]
+    sizes: Mapping[str, int]
+    centroids: Mapping[str, Tensor]
+    ids: Tensor | None = None
+
+    @staticmethod
+    def prepare(
+        signature: Signature,
+        inputs: Sequence[Tensor],
+        mask: Tensor | Mapping[str, Tensor] | None = None,
+        ids: Tensor | None = None,
+    ) -> Batch:
+        """Check the inputs against the signature, zero their padding and centre their points."""
+        sizes, masks = signature.check_inputs(inputs, mask), signature.masks(mask)
+        if ids is not None and (tuple(ids.shape) != (inputs[0].shape[0],) or ids.is_floating_point()):
+            raise ShapeError(
+                f"Expected index to be integers of shape ({inputs[0].shape[0]},) (got {tuple(ids.shape)}, {ids.dtype})"
+            )
+        ready = [zero_padding(x, term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
+        centroids = {}
+        for key, group in signature.groups.items():
+            if "point" in group.kinds:
+                centroids[key] = _centroid(key, signature, ready, masks)
+                for i, term in enumerate(signature.inputs):
+                    ready[i] = translate(ready[i], term, key, -centroids[key], masks)
+        return Batch(signature, tuple(ready), masks, sizes, centroids, ids)
+
+    def __len__(self) -> int:
+        return self.inputs[0].shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs are."""
+        return self.inputs[0].device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of group elements and noise: the inputs', but at least float32."""
+        for x in self.inputs:
+            if x.is_floating_point():
+                return torch.promote_types(x.dtype, torch.float32)
+        return torch.get_default_dtype()
+
+    def mask_of(self, name: str) -> Tensor | None:
+        """The mask of an axis with room for draws, (B, 1, n), or None."""
+        return self.masks[name].unsqueeze(1) if name in self.masks else None
+
+    def packing(self, name: str, draws: int) -> Order:
+        """For a masked axis that no group permutes: real items first, in the order they have."""
+        mask = self.masks[name].unsqueeze(1)
+        index = descending(torch.zeros(mask.shape, device=mask.device), mask)
+        return Order(index.expand(-1, draws, -1), mask)
+
+
+def zero_padding(x: Tensor, term: Term, masks: Mapping[str, Tensor]) -> Tensor:
+    """x (B, ...), or (B, K, ...) of several draws, with zeros wherever an axis of the term is masked."""
+    for place, name in enumerate(term.names, start=-len(term.names)):
+        if name in masks:
+            shape = [x.shape[0], *(1 for _ in x.shape[1:])]
+            shape[place] = x.shape[place]
+            x = torch.where(masks[name].view(shape), x, x.new_zeros(()))
+    return x
+
+
+def translate(x: Tensor, term: Term, key: str, shift: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
+    """x (B, ...) with the shift (B, d) added to its points, where the axis `key` of the term has points."""
+    for axis, place in term.places():
+        if axis.key == key and axis.kind == "point":
+            assert isinstance(place, int)
+            shape = [x.shape[0], *(1 for _ in term.names)]
+            shape[place] = shift.shape[-1]
+            x = zero_padding((x + shift.view(shape)).to(x.dtype), term, masks)
+    return x
+
+
+def _centroid(key: str, signature: Signature, inputs: Sequence[Tensor], masks: Mapping[str, Tensor]) -> Tensor:
+    for x, term in zip(inputs, signature.inputs, strict=True):
+        for axis, place in term.places():
+            if axis.key == key and axis.kind == "point":
+                assert isinstance(place, int)
+                others = [other for other in range(1, x.dim()) if other != x.dim() + place]
+                total = x.to(torch.promote_types(x.dtype, torch.float32)).sum(others)
+                return total / _count(x, term, place, masks)
+    first = inputs[0]
+    return torch.zeros(first.shape[0], signature.groups[key].axis_size() or 0, device=first.device)
+
+
+def _count(x: Tensor, term: Term, place: int, masks: Mapping[str, Tensor]) -> Tensor:
+    """How many points of x are real, (B, 1)."""
+    count = torch.ones(x.shape[0], 1, device=x.device)
+    for other, name in enumerate(term.names, start=1):
+        if other != x.dim() + place:
+            real = masks[name].sum(1, keepdim=True) if name in masks else x.shape[other]
+            count = count * real
+    return count.clamp(min=1)

@@ -1,0 +1,18 @@
+"""Canonicalization: p(g|x) is one element."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from probsym.samplers.learned import Learned
+
+
+class Canonical(Learned):
+    """The element that an equivariant net names without noise; `Learned` with noise 0.
+
+    It is a function of the input unless scores tie or vectors do not span, as they must where the input is symmetric
+    itself. There the element is drawn from those that fit, so that the model stays equivariant in distribution.
+    """
+
+    def __init__(self, net: nn.Module, reads: Sequence[int] | None = None, tau: float = 0.01) -> None:
+        super().__init__(net, noise=0.0, tau=tau, reads=reads)

@@ -1,0 +1,91 @@
+"""Group elements that were drawn for a batch, and how they act on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from probsym.ops import Order, SoftSort
+from probsym.samplers.batch import Batch
+from probsym.signature import Term
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """K elements for each item of a batch.
+
+    `elements` are plain tensors (B, K, ...) by axis, E and SE about the centroid. `carriers` act in their place where
+    more is needed than an element: an `Order` for S, which also knows the padding and may carry the gradient to its
+    scores, and straight-through weights for finite groups. `weights` (B, K), None for equal ones, need not sum to one.
+    `exact` (B,) tells for which items the average is the expectation itself and not an estimate of it.
+    """
+
+    count: int
+    elements: Mapping[str, Tensor]
+    carriers: Mapping[str, Order | Tensor]
+    weights: Tensor | None = None
+    exact: Tensor | None = None
+
+    def undo(self, batch: Batch) -> tuple[Tensor, ...]:
+        """`rho_in(g)^-1 x`, each (B, K, ...): what the base is to see. Real items come first, padding last and zero."""
+        return self._move(batch, batch.signature.inputs, batch.inputs, undo=True)
+
+    def apply(self, batch: Batch, outputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """`rho_out(g) y` for outputs (B, K, ...); points stay about the centroid."""
+        return self._move(batch, batch.signature.outputs, outputs, undo=False)
+
+    def masks(self, batch: Batch) -> dict[str, Tensor]:
+        """The masks as the base is to see them, (B, K, n): real items first."""
+        found = {}
+        for name in batch.masks:
+            mask = self._order(batch, name).sorted_mask()
+            assert mask is not None
+            found[name] = mask.expand(-1, self.count, -1)
+        return found
+
+    def part(self, start: int, stop: int) -> Draw:
+        """The draws from `start` to `stop`."""
+        if start <= 0 and stop >= self.count:
+            return self
+        return replace(
+            self,
+            count=min(stop, self.count) - start,
+            elements={key: g[:, start:stop] for key, g in self.elements.items()},
+            carriers={
+                key: one.part(start, stop) if isinstance(one, Order) else one[:, start:stop]
+                for key, one in self.carriers.items()
+            },
+            weights=None if self.weights is None else self.weights[:, start:stop],
+        )
+
+    def soft_sorts(self) -> dict[str, SoftSort]:
+        """The orders that come from scores, by axis."""
+        return {key: one for key, one in self.carriers.items() if isinstance(one, SoftSort)}
+
+    def _order(self, batch: Batch, name: str) -> Order:
+        carrier = self.carriers.get(name)
+        return carrier if isinstance(carrier, Order) else batch.packing(name, self.count)
+
+    def _move(self, batch: Batch, terms: Sequence[Term], tensors: Sequence[Tensor], undo: bool) -> tuple[Tensor, ...]:
+        groups, moved = batch.signature.groups, []
+        rotations = {
+            key: groups[key].inverse(one) if undo else one
+            for key, one in self.carriers.items()
+            if not isinstance(one, Order)
+        }
+        for term, x in zip(terms, tensors, strict=True):
+            y = x.unsqueeze(1) if undo else x
+            orders: dict[str, list[int]] = {}
+            for axis, place in term.places():
+                if axis.key in rotations:
+                    kind = "plain" if axis.kind == "point" else axis.kind  # points are about their centroid here
+                    y = groups[axis.key].act(rotations[axis.key], y, place, kind)
+                elif isinstance(place, int) and (axis.key in groups or axis.key in batch.masks):
+                    orders.setdefault(axis.key, []).append(place)
+            for key, places in orders.items():  # last, since they also zero the padding
+                order = self._order(batch, key)
+                y = order.sort(y, places) if undo else order.unsort(y, places)
+            moved.append(y.expand(-1, self.count, *y.shape[2:]))
+        return tuple(moved)

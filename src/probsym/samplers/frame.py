@@ -1,0 +1,199 @@
+"""Frame averaging: p(g|x) is uniform on a small set of elements that the input itself singles out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from probsym.errors import GroupError, RangeError, SignatureError
+from probsym.groups import SE, SO, E, O, S
+from probsym.groups.orthogonal import determinant_sign
+from probsym.ops import Order, gram_schmidt
+from probsym.ops.eigenspaces import Eigenspaces, eigenspaces
+from probsym.ops.ranks import lexicographic_ranks
+from probsym.samplers import noise as noises
+from probsym.samplers.base import Sampler
+from probsym.samplers.batch import Batch
+from probsym.samplers.draw import Draw
+from probsym.samplers.noise import Noise
+from probsym.samplers.tied_orders import list_orders
+from probsym.signature import Signature, Term
+
+KINDS = ("laplacian", "sort", "pca", "pose")
+CLOSE = {torch.float32: 1e-5, torch.float64: 1e-9}
+"""What counts as equal, relative to the largest, in inputs of each precision."""
+
+
+class Frame(Sampler):
+    """Uniform on an equivariant frame; no gradient passes through it.
+
+    - "laplacian", for S on graphs: nodes sorted by the diagonals of the projectors on the eigenspaces of the Laplacian,
+      space after space; nodes that agree in all may stand in any order.
+    - "sort", for S on sets: items sorted by their features, the first channel first.
+    - "pca", for O, SO, E and SE: the principal axes with all signs (determinant 1 for SO and SE), and any orthonormal
+      basis where eigenvalues repeat.
+    - "pose", for S with one of those: the principal axes, then the points sorted by their coordinates in them.
+
+    Args:
+        kind: one of these; what fits the groups if None.
+        reads: which inputs to look at, by number, the first for the axes; all that fit if None.
+        exact: average over the whole frame. What is left random then is a basis inside a repeated eigenspace, and the
+            order of nodes that can stand in more than `limit` orders, for which the model's `samples` are drawn. If
+            False, `samples` elements are drawn from the frame.
+        limit: the largest number of elements to list.
+    """
+
+    def __init__(
+        self, kind: str | None = None, reads: Sequence[int] | None = None, exact: bool = True, limit: int = 1024
+    ) -> None:
+        super().__init__()
+        if kind is not None and kind not in KINDS:
+            raise RangeError(f"Expected kind to be one of {', '.join(KINDS)} (got {kind!r})")
+        self.kind, self.exact, self.limit = kind, exact, limit
+        self.reads = None if reads is None else tuple(reads)
+
+    def extra_repr(self) -> str:
+        return f"kind={self.kind!r}, reads={self.reads}, exact={self.exact}"
+
+    def check(self, signature: Signature) -> None:
+        kind, _, d = self._plan(signature)
+        if not self._read(signature):
+            raise SignatureError(f"Expected an input of '{signature}' for a frame of kind {kind!r} (got none)")
+        if self.exact and d is not None:
+            size = 2 ** (signature.groups[d].axis_size() or 0)
+            if size > self.limit:
+                raise GroupError(f"Expected at most {self.limit} signs to list, or exact=False (got {size})")
+
+    def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
+        kind, _, _ = self._plan(batch.signature)
+        return noises.tie_breaks(batch, 1 if self.exact and kind in ("pca", "pose") else draws, generator)
+
+    def forward(self, batch: Batch, noise: Noise) -> Draw:
+        kind, n, d = self._plan(batch.signature)
+        inputs = [(batch.inputs[i], batch.signature.inputs[i]) for i in self._read(batch.signature)]
+        with torch.no_grad():
+            if d is not None:
+                return self._pose(batch, noise, inputs, n, d)
+            assert n is not None
+            if kind == "laplacian":
+                keys, tolerance = _spectral_keys(_adjacency(*inputs[0], n), batch.masks.get(n)), 1e-6
+            else:
+                keys, tolerance = torch.cat([_rows(x, term, n).mT for x, term in inputs], -1), 0.0
+            classes = lexicographic_ranks(keys, tolerance, batch.masks.get(n))
+            return self._orders(batch, n, classes, noise.ties[n])
+
+    def _plan(self, signature: Signature) -> tuple[str, str | None, str | None]:
+        """The kind of frame, and the axes that permute and rotate."""
+        items = [key for key, group in signature.groups.items() if isinstance(group, S)]
+        turns = [key for key, group in signature.groups.items() if isinstance(group, O | E)]
+        if len(items) > 1 or len(turns) > 1 or not 0 < len(items) + len(turns) == len(signature.groups):
+            found = ", ".join(repr(group) for group in signature.groups.values()) or "none"
+            raise GroupError(f"Expected S, or one of O, SO, E, SE, or both, for a frame (got {found})")
+        n, d = next(iter(items), None), next(iter(turns), None)
+        graph = any(term.names.count(n) == 2 for term in signature.inputs if n)
+        fits = ("pose",) if n and d else ("pca",) if d else ("laplacian", "sort") if graph else ("sort",)
+        if self.kind is not None and self.kind not in fits:
+            raise GroupError(f"Expected a frame of kind {' or '.join(map(repr, fits))} here (got {self.kind!r})")
+        return self.kind or fits[0], n, d
+
+    def _read(self, signature: Signature) -> tuple[int, ...]:
+        """The inputs to look at: those with the axes that the kind needs, or what `reads` says."""
+        kind, n, d = self._plan(signature)
+
+        def fits(term: Term) -> bool:
+            if kind == "laplacian":
+                return term.names.count(n or "") == 2 and (d is None or d not in term.names)
+            return (n is None or term.names.count(n) == 1) and (d is None or term.names.count(d) == 1)
+
+        found = tuple(i for i, term in enumerate(signature.inputs) if fits(term))
+        if self.reads is None:
+            return found
+        if not set(self.reads) <= set(found):
+            raise SignatureError(f"Expected reads among the inputs {list(found)} for this frame (got {self.reads})")
+        return self.reads
+
+    def _pose(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], n: str | None, d: str) -> Draw:
+        group, close = batch.signature.groups[d], CLOSE[batch.dtype]
+        points = _rows(*inputs[0], d)
+        spaces = eigenspaces(points.mT @ points, close)
+        simple = spaces.simple()
+        each = Eigenspaces(spaces.vectors.unsqueeze(1), spaces.space.unsqueeze(1))
+        axes = gram_schmidt(each.project(noise.completion[d][..., : points.shape[-1]].double()))
+        axes = _with_signs(axes) if self.exact else axes
+        if isinstance(group, SO | SE):
+            axes = _proper(axes)[:, :: 2 if self.exact else 1]
+        rotation = axes.to(batch.dtype)
+        if isinstance(group, E):
+            rotation = group.pack(rotation, torch.zeros_like(rotation[..., 0]))
+        elements: dict[str, Tensor] = {d: rotation}
+        carriers: dict[str, Order | Tensor] = {d: rotation}
+        draws = rotation.shape[1]
+        if n is not None:
+            mask = batch.mask_of(n)
+            keys = torch.cat([_coordinates(x, term, n, d, axes) for x, term in inputs], -1)
+            tolerance = close * keys.abs().amax((-2, -1)).unsqueeze(-1)
+            classes = lexicographic_ranks(keys, tolerance, mask)
+            ties = noise.ties[n].expand(-1, draws, -1)
+            elements[n] = S().project(-classes.to(ties.dtype), noise=ties, mask=mask)
+            carriers[n] = Order(elements[n], mask)
+            simple = simple & _tie_free(classes, mask)
+        return Draw(draws, elements, carriers, exact=simple if self.exact else None)
+
+    def _orders(self, batch: Batch, n: str, classes: Tensor, ties: Tensor) -> Draw:
+        mask, weights, exact = batch.mask_of(n), None, None
+        orders = S().project(-classes.to(ties.dtype).unsqueeze(1), noise=ties, mask=mask)
+        if self.exact:
+            orders, weights, exact = list_orders(orders, classes, batch.masks.get(n), self.limit)
+        return Draw(orders.shape[1], {n: orders}, {n: Order(orders, mask)}, weights, exact)
+
+
+def _rows(x: Tensor, term: Term, name: str) -> Tensor:
+    """x as vectors along one axis, (B, rows, size), in float64."""
+    place = 1 + term.names.index(name)
+    return x.movedim(place, -1).flatten(1, -2).double() if x.dim() > 2 else x.unsqueeze(1).double()
+
+
+def _coordinates(x: Tensor, term: Term, n: str, d: str, axes: Tensor) -> Tensor:
+    """The coordinates of every item in the axes (B, K, d, d): (B, K, n, channels * d)."""
+    points = x.movedim((1 + term.names.index(n), 1 + term.names.index(d)), (1, -1)).double()
+    turned = points.flatten(1, -2).unsqueeze(1) @ axes
+    return turned.reshape(*axes.shape[:2], points.shape[1], -1)
+
+
+def _with_signs(axes: Tensor) -> Tensor:
+    """The axes (B, 1, d, d) with every choice of signs for the columns, (B, 2^d, d, d); the last sign runs fastest."""
+    signs = torch.tensor(list(product((1.0, -1.0), repeat=axes.shape[-1])), dtype=axes.dtype, device=axes.device)
+    return axes * signs.unsqueeze(-2)
+
+
+def _proper(axes: Tensor) -> Tensor:
+    """The axes with the last column turned so that the determinant is 1."""
+    return torch.cat([axes[..., :-1], axes[..., -1:] * determinant_sign(axes)], -1)
+
+
+def _adjacency(x: Tensor, term: Term, n: str) -> Tensor:
+    """One symmetric matrix (B, n, n) from an input with the axis n twice; channels are summed."""
+    first, second = (1 + place for place, name in enumerate(term.names) if name == n)
+    matrix = x.double().movedim((first, second), (1, 2)).flatten(3).sum(-1) if x.dim() > 3 else x.double()
+    return (matrix + matrix.mT) / 2
+
+
+def _spectral_keys(adjacency: Tensor, mask: Tensor | None) -> Tensor:
+    """For every node its share in each eigenspace of the Laplacian, (B, n, n)."""
+    laplacian = torch.diag_embed(adjacency.sum(-1)) - adjacency
+    if mask is not None:  # padding gets an eigenvalue of its own, above all others
+        above = 3 * adjacency.abs().sum(-1).amax(-1, keepdim=True) + 1
+        laplacian = laplacian + torch.diag_embed(torch.where(mask, 0, above))
+    return eigenspaces(laplacian, 1e-8).diagonals()
+
+
+def _tie_free(classes: Tensor, mask: Tensor | None) -> Tensor:
+    """Whether no two real items of any draw (B, K, n) share a rank: booleans (B,)."""
+    n = classes.shape[-1]
+    places = torch.arange(n, device=classes.device)
+    own = classes if mask is None else torch.where(mask, classes, n + places)
+    ordered = own.sort(-1).values
+    return (ordered[..., :-1] != ordered[..., 1:]).flatten(1).all(-1)

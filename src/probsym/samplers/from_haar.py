@@ -1,0 +1,81 @@
+"""An equivariant distribution from any net: look from a uniformly drawn side, choose, turn back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from probsym.calls import takes_mask
+from probsym.errors import SignatureError
+from probsym.nets.features import Features
+from probsym.samplers import noise as noises
+from probsym.samplers.base import Sampler
+from probsym.samplers.batch import Batch
+from probsym.samplers.draw import Draw
+from probsym.samplers.haar import from_elements
+from probsym.samplers.noise import Noise
+from probsym.samplers.projection import by_axis, project
+from probsym.signature import Signature
+
+
+class FromHaar(Sampler):
+    """g = h project(net(h^-1 x)), with one h for all bound axes, uniform on the group.
+
+    Since g0 h is as likely as h, the law of g follows the input whatever the net is: it need not be equivariant.
+
+    Args:
+        net: any module or function. It sees the inputs that it reads, moved, as (rows, ...), real items first, and a
+            `mask` (rows, n) if it takes one; it returns `scores` (rows, n), `vectors` (rows, d, d) or `logits`
+            (rows, order) as `Features`, or a tensor if one axis is bound.
+        reads: which inputs the net reads, by number; all if None.
+        tau: temperature of the relaxed permutation, or of the softmax.
+    """
+
+    def __init__(self, net: Callable[..., Any], reads: Sequence[int] | None = None, tau: float = 0.01) -> None:
+        super().__init__()
+        self.net, self.tau = net, float(tau)
+        self.reads = None if reads is None else tuple(reads)
+
+    def extra_repr(self) -> str:
+        return f"reads={self.reads}, tau={self.tau}"
+
+    def check(self, signature: Signature) -> None:
+        count = len(signature.inputs)
+        if self.reads is not None and any(not 0 <= one < count for one in self.reads):
+            raise SignatureError(f"Expected reads to be numbers below {count} (got {self.reads})")
+
+    def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
+        breaks = noises.tie_breaks(batch, draws, generator)
+        return breaks._replace(elements=noises.haar_elements(batch, draws, generator).elements)
+
+    def forward(self, batch: Batch, noise: Noise) -> Draw:
+        side = from_elements(batch, noise)
+        moved = side.undo(batch)
+        reads = range(len(moved)) if self.reads is None else self.reads
+        inputs = [moved[one].flatten(0, 1) for one in reads]
+        inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
+        options = {}
+        if takes_mask(self.net):
+            masks = {name: mask.flatten(0, 1) for name, mask in side.masks(batch).items()}
+            options["mask"] = masks if len(masks) > 1 else next(iter(masks.values()), None)
+        found = _unfolded(self.net(*inputs, **options), len(batch), side.count)
+        features = by_axis(batch, found, side.count)
+        groups = batch.signature.groups
+        there = {key: groups[key].move(side.elements[key], z) for key, z in features.items()}
+        return project(batch, there, noise, side.count, tau=self.tau)
+
+
+def _unfolded(found: Any, items: int, draws: int) -> Any:
+    """(rows, ...) as (B, K, ...), in whatever the net returned."""
+
+    def unfold(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value.unflatten(0, (items, draws)) if value.dim() and len(value) == items * draws else value
+        return {key: unfold(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+    if isinstance(found, Features):
+        return Features(unfold(found.scores), unfold(found.vectors), unfold(found.logits))
+    return unfold(found)

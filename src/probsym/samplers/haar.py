@@ -1,0 +1,35 @@
+"""Group averaging: p(g|x) is uniform."""
+
+import torch
+
+from probsym.groups import S
+from probsym.ops import Order
+from probsym.samplers.base import Sampler
+from probsym.samplers.batch import Batch
+from probsym.samplers.draw import Draw
+from probsym.samplers.noise import Noise, about_origin, haar_elements
+
+
+class Haar(Sampler):
+    """Elements uniform on the group, whatever the input is.
+
+    E and SE have no uniform law: for them the rotation is uniform and the translation is that of the centroid. S
+    permutes the real items only.
+    """
+
+    def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
+        return haar_elements(batch, draws, generator)
+
+    def forward(self, batch: Batch, noise: Noise) -> Draw:
+        return from_elements(batch, noise)
+
+
+def from_elements(batch: Batch, noise: Noise) -> Draw:
+    """A draw of the elements in the noise."""
+    groups = batch.signature.groups
+    elements = {key: about_origin(groups[key], g) for key, g in noise.elements.items()}
+    return Draw(
+        noise.draws() or 1,
+        elements,
+        {key: Order(g, batch.mask_of(key)) if isinstance(groups[key], S) else g for key, g in elements.items()},
+    )

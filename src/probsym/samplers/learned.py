@@ -1,0 +1,159 @@
+"""Probabilistic symmetrization: p(g|x) is what an equivariant net makes of the input and of noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from probsym.errors import RangeError, SignatureError
+from probsym.groups import S
+from probsym.samplers import noise as noises
+from probsym.samplers.base import Sampler
+from probsym.samplers.batch import Batch, zero_padding
+from probsym.samplers.counter import counter_normal, counter_uniform
+from probsym.samplers.draw import Draw
+from probsym.samplers.noise import Noise
+from probsym.samplers.projection import by_axis, project
+from probsym.signature import Axis, Signature, Term
+
+
+class Learned(Sampler):
+    """An equivariant net reads the input plus noise, and its features name an element: g = project(net(x + noise)).
+
+    The noise is uniform on [0, eta) for inputs that only permutations move, and normal with deviation eta for inputs
+    that rotate. Gradients reach the net through the straight-through gradient of `soft_sort` for permutations, through
+    Gram-Schmidt for rotations, and through a softmax for finite groups.
+
+    Args:
+        net: an equivariant net; `probsym.nets` says how it is called.
+        noise: eta. With 0 the element is a function of the input, up to ties: canonicalization.
+        tau: temperature of the relaxed permutation, or of the softmax.
+        reads: which inputs the net reads, by number; all if None.
+        fixed_noise: noise that is a function of the example's id, which `model(..., index=ids)` gives, the draw and
+            the entry. It does not move with the input, so the model is NOT equivariant: the paper's ablation.
+        seed: of the fixed noise.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        noise: float = 1.0,
+        tau: float = 0.01,
+        reads: Sequence[int] | None = None,
+        fixed_noise: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if not noise >= 0:
+            raise RangeError(f"Expected noise to be 0 or more (got {noise})")
+        if not tau > 0:
+            raise RangeError(f"Expected tau to be positive (got {tau})")
+        self.net, self.eta, self.tau = net, float(noise), float(tau)
+        self.reads = None if reads is None else tuple(reads)
+        self.fixed_noise, self.seed = fixed_noise, seed
+
+    def extra_repr(self) -> str:
+        fixed = f", fixed_noise=True, seed={self.seed}" if self.fixed_noise else ""
+        return f"noise={self.eta}, tau={self.tau}, reads={self.reads}{fixed}"
+
+    def check(self, signature: Signature) -> None:
+        count = len(signature.inputs)
+        reads = self.read(signature)
+        if any(not 0 <= one < count for one in reads) or len(set(reads)) < len(reads):
+            raise SignatureError(f"Expected reads to be different numbers below {count} (got {self.reads})")
+        if any(not 0 <= one < len(reads) for one in self.perturbs(signature)):
+            raise SignatureError(
+                f"Expected the net to perturb some of the {len(reads)} inputs that it reads (got {self.net.perturbs})"
+            )
+        self.noise_terms(signature)
+
+    def read(self, signature: Signature) -> tuple[int, ...]:
+        """Which inputs the net reads."""
+        return tuple(range(len(signature.inputs))) if self.reads is None else self.reads
+
+    def perturbs(self, signature: Signature) -> tuple[int, ...]:
+        """Which of those are perturbed: what the net says, or all."""
+        found = getattr(self.net, "perturbs", None)
+        return tuple(range(len(self.read(signature)))) if found is None else tuple(found)
+
+    def noise_terms(self, signature: Signature) -> tuple[Term, ...]:
+        if self.eta == 0:
+            return ()
+        read = self.read(signature)
+        return (*self._extra_terms(signature), *(signature.inputs[read[one]] for one in self.perturbs(signature)))
+
+    def _extra_terms(self, signature: Signature) -> tuple[Term, ...]:
+        """Noise that the net wants for every item besides, where there is no input to perturb."""
+        if not getattr(self.net, "extra_noise", 0):
+            return ()
+        items = [key for key, group in signature.groups.items() if isinstance(group, S)]
+        if len(items) != 1:
+            raise SignatureError(f"Expected one axis bound to S for a net with noise of its own (got {items})")
+        return (Term((Axis(items[0]), Axis("noise"))),)
+
+    def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
+        if self.fixed_noise and batch.ids is None:
+            raise SignatureError("Expected index=ids, the number of each example, for fixed noise (got none)")
+        terms = self.noise_terms(batch.signature)
+        inputs = [self._input_noise(batch, term, i, draws, generator, start) for i, term in enumerate(terms)]
+        breaks = noises.tie_breaks(batch, draws, generator)
+        if self.fixed_noise:
+            breaks = self._fixed_breaks(batch, breaks, start, len(terms))
+        return breaks._replace(inputs=tuple(inputs))
+
+    def move(self, signature: Signature, g: Mapping[str, Tensor], noise: Noise) -> Noise:
+        """As any noise moves; fixed noise belongs to the example's id and stays, whence the lack of equivariance."""
+        return noise if self.fixed_noise else super().move(signature, g, noise)
+
+    def forward(self, batch: Batch, noise: Noise) -> Draw:
+        draws = noise.draws() or 1
+        signature = batch.signature
+        inputs = [batch.inputs[one] for one in self.read(signature)]
+        extra = len(self._extra_terms(signature))
+        for place, one in enumerate(self.perturbs(signature)):
+            x = inputs[one].to(batch.dtype).unsqueeze(1)
+            if self.eta > 0:
+                term = signature.inputs[self.read(signature)[one]]
+                x = zero_padding(x + noise.inputs[extra + place], term, batch.masks)
+            inputs[one] = x
+        inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
+        if extra:
+            (axis,) = (term.axes[0] for term in self._extra_terms(signature))
+            silent = torch.zeros(len(batch), 1, batch.sizes[axis.key], 1, dtype=batch.dtype, device=batch.device)
+            inputs.insert(0, noise.inputs[0] if self.eta > 0 else silent)
+        mask = dict(batch.masks) if len(batch.masks) > 1 else next(iter(batch.masks.values()), None)
+        features = by_axis(batch, self.net(*inputs, mask=mask), draws)
+        return project(batch, features, noise, draws, tau=self.tau, merge_ties=self.eta == 0)
+
+    def _input_noise(
+        self, batch: Batch, term: Term, stream: int, draws: int, generator: torch.Generator | None, start: int
+    ) -> Tensor:
+        shape = tuple(batch.sizes.get(name, 1) for name in term.names)
+        rotates = _rotates(batch.signature, term)
+        if self.fixed_noise and batch.ids is not None:
+            counter = counter_normal if rotates else counter_uniform
+            return self.eta * counter(self.seed, 4 + stream, batch.ids, start, draws, shape, batch.dtype)
+        draw = torch.randn if rotates else torch.rand
+        size = (len(batch), draws, *shape)
+        return self.eta * draw(size, dtype=batch.dtype, device=batch.device, generator=generator)
+
+    def _fixed_breaks(self, batch: Batch, breaks: Noise, start: int, streams: int) -> Noise:
+        assert batch.ids is not None
+        fixed: list[dict[str, Tensor]] = []
+        for kind, (named, counter) in enumerate(((breaks.ties, counter_uniform), (breaks.completion, counter_normal))):
+            fixed.append({})
+            for i, (key, one) in enumerate(named.items()):
+                stream = 4 + streams + 2 * i + kind
+                fixed[-1][key] = counter(self.seed, stream, batch.ids, start, one.shape[1], one.shape[2:], one.dtype)
+        return breaks._replace(ties=fixed[0], completion=fixed[1])
+
+
+def _rotates(signature: Signature, term: Term) -> bool:
+    """Whether some group mixes the entries of an axis, so that only normal noise keeps its law."""
+    groups = signature.groups
+    return any(
+        axis.key in groups and axis.kind != "grid" and groups[axis.key].axis_size(axis.kind) is not None
+        for axis in term.axes
+    )

@@ -1,0 +1,120 @@
+"""The randomness of a sampler as a value: drawn once, moved along with the input, given again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from probsym.groups import E, Group, S
+from probsym.groups.planar import PlanarGroup
+from probsym.samplers.batch import Batch
+from probsym.signature import Signature, Term
+
+
+class Noise(NamedTuple):
+    """All random numbers behind K draws for a batch; every tensor is (B, K, ...).
+
+    With it a sampler is a function: `phi(g x; g noise) = g phi(x; noise)`, which is how equivariance is tested.
+    """
+
+    inputs: tuple[Tensor, ...]
+    """Added to the inputs that a net wants perturbed."""
+    ties: dict[str, Tensor]
+    """Decide between equal scores or logits, by axis."""
+    completion: dict[str, Tensor]
+    """Gaussian features that complete rotations whose own do not span, by axis."""
+    elements: dict[str, Tensor]
+    """Group elements, by axis."""
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Every tensor in it."""
+        yield from self.inputs
+        for named in self[1:]:
+            yield from named.values()
+
+    def draws(self) -> int | None:
+        """How many draws it is for; None if there is nothing random."""
+        return next((one.shape[1] for one in self.tensors()), None)
+
+    def part(self, start: int, stop: int) -> Noise:
+        """That of the draws from `start` to `stop`."""
+        named = ({key: one[:, start:stop] for key, one in each.items()} for each in self[1:])
+        return Noise(tuple(one[:, start:stop] for one in self.inputs), *named)
+
+
+def no_noise() -> Noise:
+    """Nothing random."""
+    return Noise((), {}, {}, {})
+
+
+def tie_breaks(batch: Batch, draws: int, generator: torch.Generator | None) -> Noise:
+    """What `project` may need where features name several elements: ties and completions."""
+    ties, completion = dict[str, Tensor](), dict[str, Tensor]()
+    for key, group in batch.signature.groups.items():
+        features = group.features(
+            (len(batch), draws),
+            size=batch.sizes.get(key),
+            dtype=batch.dtype,
+            device=batch.device,
+            generator=generator,
+        )
+        (ties if isinstance(group, S | PlanarGroup) else completion)[key] = features
+    return Noise((), ties, completion, {})
+
+
+def haar_elements(batch: Batch, draws: int, generator: torch.Generator | None) -> Noise:
+    """Uniform elements of every bound group, about the centroid for E and SE; real items first for S."""
+    elements, shape = {}, (len(batch), draws)
+    for key, group in batch.signature.groups.items():
+        if isinstance(group, S):
+            mask = batch.mask_of(key)
+            mask = None if mask is None else mask.expand(*shape, -1)
+            elements[key] = group.haar(
+                shape, size=batch.sizes[key], device=batch.device, generator=generator, mask=mask
+            )
+        else:
+            elements[key] = group.haar(
+                shape, size=batch.sizes.get(key), dtype=batch.dtype, device=batch.device, generator=generator
+            )
+    return Noise((), {}, {}, elements)
+
+
+def move(signature: Signature, g: Mapping[str, Tensor], noise: Noise, terms: tuple[Term, ...] = ()) -> Noise:
+    """The noise that belongs to the input moved by g (B, ...), by axis; `terms` are those of the input noise."""
+    each = {key: one.unsqueeze(1) for key, one in g.items()}
+    moved = list(noise.inputs)
+    for i, term in enumerate(terms):
+        for axis, place in term.places():
+            if axis.key in each:
+                kind = "plain" if axis.kind == "point" else axis.kind  # noise is about the origin
+                g_each = expanded(each[axis.key], moved[i])
+                moved[i] = signature.groups[axis.key].act(g_each, moved[i], place, kind)
+
+    def follow(named: Mapping[str, Tensor], elements: bool) -> dict[str, Tensor]:
+        groups = signature.groups
+        return {
+            key: groups[key].compose(*_alike(groups[key], each[key], one))
+            if elements
+            else groups[key].move(*_alike(groups[key], each[key], one))
+            for key, one in named.items()
+        }
+
+    return Noise(tuple(moved), follow(noise.ties, False), follow(noise.completion, False), follow(noise.elements, True))
+
+
+def expanded(g: Tensor, x: Tensor) -> Tensor:
+    """Elements (B, 1, ...) for each of the draws of x (B, K, ...)."""
+    return g.expand(-1, x.shape[1], *g.shape[2:])
+
+
+def _alike(group: Group, g: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    g = expanded(g, other)
+    return (g.to(other.dtype), other) if g.is_floating_point() else (g, other)
+
+
+def about_origin(group: Group, g: Tensor) -> Tensor:
+    """The element without its translation."""
+    return group.pack(g[..., :-1], torch.zeros_like(g[..., -1])) if isinstance(group, E) else g

@@ -1,0 +1,259 @@
+"""The average itself: draw, transform, call the base, transform back, average."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from probsym.calls import takes_mask
+from probsym.errors import RangeError, ShapeError, SignatureError
+from probsym.estimate import Average, Estimate, Outputs
+from probsym.groups import E, Group
+from probsym.samplers.base import Sampler
+from probsym.samplers.batch import Batch, translate
+from probsym.samplers.draw import Draw
+from probsym.samplers.haar import Haar
+from probsym.samplers.noise import Noise
+from probsym.signature import Signature
+
+Mask = Tensor | Mapping[str, Tensor]
+
+
+class Symmetrized(nn.Module):
+    """Any model f, made invariant or equivariant to a group by averaging:
+
+        phi(x) = E_{g ~ p(g|x)} [ rho_out(g) . f( rho_in(g)^-1 . x ) ]
+
+    The K draws fold into the batch: f sees tensors (B * K, ...), real items first, padding last and zero, and the
+    `mask` as it then is if it takes one.
+
+    Args:
+        base: f, any module or function of as many tensors as the signature has inputs.
+        signature: which axis of which tensor transforms, for example "n c, n n -> k"; see `probsym.Signature`.
+        groups: the group that each axis is bound to; several make the product group.
+        sampler: p(g|x), one of `probsym.samplers`; uniform if None.
+        samples: draws in training.
+        eval_samples: draws in evaluation; as in training if None.
+        chunk: draws in one call of the base, to bound memory. The result is the same.
+
+    >>> from probsym import groups
+    >>> model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, samples=100)
+    >>> model(torch.randn(8, 5, 3)).shape
+    torch.Size([8, 3])
+    """
+
+    def __init__(
+        self,
+        base: Callable[..., Any],
+        signature: str,
+        groups: Mapping[str, Group],
+        sampler: Sampler | None = None,
+        samples: int = 1,
+        eval_samples: int | None = None,
+        chunk: int | None = None,
+    ) -> None:
+        super().__init__()
+        if not callable(base):
+            raise SignatureError(f"Expected base to be a module or function (got {type(base).__name__})")
+        if sampler is not None and not isinstance(sampler, Sampler):
+            raise SignatureError(f"Expected sampler to be one of probsym.samplers (got {type(sampler).__name__})")
+        self.signature = Signature.parse(signature, groups)
+        self.sampler = Haar() if sampler is None else sampler
+        self.sampler.check(self.signature)
+        self.base = base
+        self.samples = _positive(samples, "samples")
+        self.eval_samples = None if eval_samples is None else _positive(eval_samples, "eval_samples")
+        self.chunk = None if chunk is None else _positive(chunk, "chunk")
+        self._base_takes_mask = takes_mask(base)
+
+    def extra_repr(self) -> str:
+        groups = ", ".join(f"{key!r}: {group!r}" for key, group in self.signature.groups.items())
+        return f"'{self.signature}', {{{groups}}}, samples={self.samples}, eval_samples={self.eval_samples}"
+
+    def forward(
+        self,
+        *inputs: Tensor,
+        mask: Mask | None = None,
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        noise: Noise | None = None,
+        index: Tensor | None = None,
+    ) -> Outputs:
+        """The average over the draws: a tensor, or a tuple where the signature has several outputs."""
+        batch = Batch.prepare(self.signature, inputs, mask, index)
+        noise = self._noise(batch, samples, generator, noise)
+        average = Average(statistics=False)
+        for draw in self._draws(batch, noise, self.chunk):
+            average.add(self._values(batch, draw, mask), draw)
+        return self._finished(batch, average)
+
+    def estimate(
+        self,
+        *inputs: Tensor,
+        mask: Mask | None = None,
+        samples: int | None = None,
+        chunk: int | None = None,
+        tol: float | None = None,
+        max_samples: int = 10_000,
+        generator: torch.Generator | None = None,
+        noise: Noise | None = None,
+        index: Tensor | None = None,
+        keep_values: bool = False,
+    ) -> Estimate:
+        """The average with its standard error, the elements drawn, and the losses for training.
+
+        Args:
+            inputs: one tensor for each input of the signature, batch first.
+            mask: booleans (B, n), True where real, or {axis: booleans} for several axes.
+            samples: draws; the model's own number if None.
+            chunk: draws in one call of the base.
+            tol: go on drawing, `samples` at a time, until no standard error is above this, ...
+            max_samples: ... or so many were drawn.
+            generator: source of the draws.
+            noise: the random numbers themselves, from `noise(...)`, in place of `samples` and `generator`.
+            index: the number of each example, (B,), for samplers with fixed noise.
+            keep_values: also return the output of every draw.
+        """
+        if tol is not None and (not tol > 0 or noise is not None):
+            raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
+        batch = Batch.prepare(self.signature, inputs, mask, index)
+        average, parts, kept = Average(statistics=True), list[Draw](), list[tuple[Tensor, ...]]()
+        chunk = self.chunk if chunk is None else _positive(chunk, "chunk")
+        while True:
+            numbers = self._noise(batch, samples, generator, noise, start=average.count)
+            for draw in self._draws(batch, numbers, chunk):
+                values = self._values(batch, draw, mask)
+                average.add(values, draw)
+                parts.append(draw)
+                if keep_values:
+                    kept.append(values)
+            if tol is None or self.sampler.exact or _settled(average, tol, max_samples):
+                break
+        return Estimate(
+            mean=self._finished(batch, average),
+            stderr=_one_or_all(average.stderr()),
+            samples=average.count,
+            elements=self._elements(batch, parts),
+            values=self._kept(batch, kept) if keep_values else None,
+            parts=tuple(parts),
+        )
+
+    def noise(
+        self,
+        *inputs: Tensor,
+        mask: Mask | None = None,
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        index: Tensor | None = None,
+    ) -> Noise:
+        """The random numbers behind the draws for these inputs, to be given back as `noise=`."""
+        return self._noise(Batch.prepare(self.signature, inputs, mask, index), samples, generator, None)
+
+    def move_noise(self, g: Mapping[str, Tensor], noise: Noise) -> Noise:
+        """The noise that belongs to the inputs moved by g, so that `phi(g x; g noise) = g phi(x; noise)`."""
+        return self.sampler.move(self.signature, g, noise)
+
+    def _noise(
+        self,
+        batch: Batch,
+        samples: int | None,
+        generator: torch.Generator | None,
+        noise: Noise | None,
+        start: int = 0,
+    ) -> Noise:
+        if noise is not None:
+            if samples is not None or generator is not None:
+                raise RangeError("Expected neither samples nor generator beside explicit noise (got one)")
+            found = next((one.shape[0] for one in noise.tensors()), len(batch))
+            if found != len(batch):
+                raise ShapeError(f"Expected noise for a batch of {len(batch)} (got {found})")
+            return noise
+        if samples is not None:
+            _positive(samples, "samples")
+            if self.sampler.exact:
+                raise RangeError(f"Expected no samples for a sampler that lists its elements (got {samples})")
+        own = self.samples if self.training or self.eval_samples is None else self.eval_samples
+        with self._own_precision(batch):
+            return self.sampler.noise(batch, own if samples is None else samples, generator, start=start)
+
+    def _draws(self, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[Draw]:
+        """The draws in parts of `chunk`. In training the sampler sees them all at once: statistics of its norms."""
+        draws = noise.draws()
+        if chunk is None or self.training or draws is None:
+            with self._own_precision(batch):
+                whole = self.sampler(batch, noise)
+            step = chunk or whole.count
+            for start in range(0, whole.count, step):
+                yield whole.part(start, start + step)
+            return
+        for start in range(0, draws, chunk):
+            with self._own_precision(batch):
+                draw = self.sampler(batch, noise.part(start, start + chunk))
+            yield draw
+
+    def _own_precision(self, batch: Batch) -> AbstractContextManager[Any]:
+        """Samplers do not follow autocast."""
+        kind = batch.device.type
+        return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+
+    def _values(self, batch: Batch, draw: Draw, mask: Mask | None) -> tuple[Tensor, ...]:
+        """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...)."""
+        rows = len(batch) * draw.count
+        folded = [x.reshape(rows, *x.shape[2:]) for x in draw.undo(batch)]
+        if self._base_takes_mask:
+            masks = {name: one.reshape(rows, one.shape[-1]) for name, one in draw.masks(batch).items()}
+            seen: Any = masks if isinstance(mask, Mapping) else next(iter(masks.values()), None)
+            found = self.base(*folded, mask=seen)
+        else:
+            found = self.base(*folded)
+        outputs = tuple(found) if isinstance(found, tuple | list) else (found,)
+        self.signature.check_outputs(outputs, batch.sizes, batch=rows)
+        return draw.apply(batch, [y.unflatten(0, (len(batch), draw.count)) for y in outputs])
+
+    def _finished(self, batch: Batch, average: Average) -> Outputs:
+        """The mean, with its points where the input's centroid was."""
+        found = average.mean()
+        for i, term in enumerate(self.signature.outputs):
+            for key, centroid in batch.centroids.items():
+                found[i] = translate(found[i], term, key, centroid, batch.masks)
+        return _one_or_all(found)
+
+    def _kept(self, batch: Batch, kept: Sequence[tuple[Tensor, ...]]) -> Outputs:
+        values = [torch.cat(parts, 1) for parts in zip(*kept, strict=True)]
+        draws = values[0].shape[1]
+        for i, term in enumerate(self.signature.outputs):
+            for key, centroid in batch.centroids.items():
+                masks = {name: one.repeat_interleave(draws, 0) for name, one in batch.masks.items()}
+                shift = centroid.repeat_interleave(draws, 0)
+                flat = translate(values[i].flatten(0, 1), term, key, shift, masks)
+                values[i] = flat.view(values[i].shape)
+        return _one_or_all(values)
+
+    def _elements(self, batch: Batch, parts: Sequence[Draw]) -> dict[str, Tensor]:
+        found = {}
+        for key, group in self.signature.groups.items():
+            g = torch.cat([part.elements[key] for part in parts], 1)
+            if isinstance(group, E):
+                g = group.pack(g[..., :-1], batch.centroids[key].unsqueeze(1))
+            found[key] = g
+        return found
+
+
+def _settled(average: Average, tol: float, max_samples: int) -> bool:
+    if average.count >= max_samples:
+        return True
+    return all(bool((error <= tol).all()) for error in average.stderr())
+
+
+def _one_or_all(found: Sequence[Tensor]) -> Outputs:
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _positive(value: int, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise RangeError(f"Expected {what} to be 1 or more (got {value})")
+    return value

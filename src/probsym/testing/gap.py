@@ -1,0 +1,107 @@
+"""Equivariance in distribution, where noise cannot be moved along: a calibrated test."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from probsym.errors import RangeError
+from probsym.symmetrized import Mask, Symmetrized
+from probsym.testing.moved import Moved, as_list, evaluating
+
+ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 1e-1, torch.float16: 1e-2}
+
+
+class Gap(NamedTuple):
+    """How far `phi(g x)` is from `g phi(x)`.
+
+    `gap` is the root mean square of the difference over batch and outputs, `stderr` what independent draws alone would
+    make of it, and `p_value` the share of relabellings of the draws that look at least as different.
+    """
+
+    gap: float
+    stderr: float
+    p_value: float
+
+
+def equivariance_gap(
+    model: Symmetrized,
+    *inputs: Tensor,
+    samples: int = 100,
+    mask: Mask | None = None,
+    generator: torch.Generator | None = None,
+    index: Tensor | None = None,
+    relabellings: int = 999,
+) -> Gap:
+    """Compare `g phi(x)` with `phi(g x)`, each from draws of its own, for a random element g.
+
+    The p-value is that of a permutation test of the summed squares of standardised differences between the two means:
+    if the outputs follow the group in distribution, draws may change sides, and p is uniform; it is exact for any
+    number of samples. A small p-value says that the model is not equivariant; a large one that these draws do not show
+    it. Differences at rounding level do not count.
+
+    Args:
+        model: a `Symmetrized`; it is run in evaluation mode.
+        inputs: a batch for it.
+        samples: draws on each side.
+        mask: as the model takes it.
+        generator: source of g, of the draws and of the relabellings.
+        index: the number of each example, for samplers with fixed noise.
+        relabellings: how often the draws are relabelled; the smallest p-value is 1 / (1 + relabellings).
+
+    >>> from probsym import groups
+    >>> model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"n": groups.S(), "d": groups.O(3)})
+    >>> equivariance_gap(model, torch.randn(4, 5, 3), generator=torch.Generator().manual_seed(0)).p_value > 0.01
+    True
+    """
+    if samples < 2 or relabellings < 1:
+        raise RangeError(f"Expected 2 samples and 1 relabelling or more (got {samples} and {relabellings})")
+    moved = Moved.at_random(model.signature, inputs, mask, generator)
+    with evaluating(model):
+        here = moved.outputs(_values(model, inputs, mask, samples, generator, index))
+        there = _values(model, moved.inputs, moved.mask, samples, generator, index)
+    dtype = here[0].dtype
+    left, right = (torch.cat([y.reshape(*y.shape[:2], -1).double() for y in side], -1) for side in (here, there))
+    spread = (left.var(1) + right.var(1)) / samples
+    difference = left.mean(1) - right.mean(1)
+    floor = ROUNDING[dtype] * torch.cat([left, right], 1).abs().amax((1, 2)).clamp(min=1).unsqueeze(-1)
+    pooled = torch.cat([left, right], 1)
+    scale = pooled.var(1).clamp(min=floor.square() * 1e-6)
+
+    def statistic(means: Tensor) -> Tensor:
+        return (torch.where(means.abs() > floor, means, 0).square() / scale).sum((-2, -1))
+
+    observed = statistic(difference)
+    keys = torch.rand(relabellings, 2 * samples, generator=generator, device=pooled.device)
+    signs = torch.where(keys.argsort(-1) < samples, 1.0, -1.0).double() / samples
+    extreme = sum(
+        int((statistic(torch.einsum("k,bkd->bd", one, pooled)) >= observed * (1 - 1e-9)).sum()) for one in signs
+    )
+    return Gap(
+        float(difference.square().mean().sqrt()), float(spread.mean().sqrt()), (1 + extreme) / (1 + relabellings)
+    )
+
+
+def _values(
+    model: Symmetrized,
+    inputs: tuple[Tensor, ...],
+    mask: Mask | None,
+    samples: int,
+    generator: torch.Generator | None,
+    index: Tensor | None,
+) -> list[Tensor]:
+    """Independent outputs (B, samples, ...); those of a sampler that lists elements come from copies of the batch."""
+    if not model.sampler.exact:
+        found = model.estimate(*inputs, mask=mask, samples=samples, generator=generator, index=index, keep_values=True)
+        return as_list(found.values)
+
+    def copies(x: Tensor) -> Tensor:
+        return x.repeat_interleave(samples, 0)
+
+    masks = (
+        None if mask is None else copies(mask) if isinstance(mask, Tensor) else {k: copies(m) for k, m in mask.items()}
+    )
+    found = model.estimate(*map(copies, inputs), mask=masks, generator=generator)
+    return [y.unflatten(0, (len(inputs[0]), samples)) for y in as_list(found.mean)]

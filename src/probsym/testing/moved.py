@@ -1,0 +1,76 @@
+"""A batch and what a random group element makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probsym.groups import E
+from probsym.samplers.batch import zero_padding
+from probsym.signature import Signature
+from probsym.symmetrized import Mask, Symmetrized
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Inputs and mask moved by one random element g for each batch item; E and SE translate too."""
+
+    signature: Signature
+    g: Mapping[str, Tensor]
+    inputs: tuple[Tensor, ...]
+    mask: Mask | None
+
+    @staticmethod
+    def at_random(
+        signature: Signature, inputs: Sequence[Tensor], mask: Mask | None, generator: torch.Generator | None
+    ) -> Moved:
+        """Draw g, uniform, with normal translations, and move the inputs and their mask."""
+        sizes, masks = signature.check_inputs(inputs, mask), signature.masks(mask)
+        first = next((x for x in inputs if x.is_floating_point()), inputs[0])
+        dtype = torch.promote_types(first.dtype, torch.float32) if first.is_floating_point() else torch.float32
+        g, batch, device = {}, (len(first),), first.device
+        for key, group in signature.groups.items():
+            g[key] = group.haar(batch, size=sizes.get(key), dtype=dtype, device=device, generator=generator)
+            if isinstance(group, E):
+                shift = torch.randn(*batch, group.d, dtype=dtype, device=device, generator=generator)
+                g[key] = group.pack(g[key][..., :-1], shift)
+        clean = [zero_padding(x, term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
+        moved = {name: signature.groups[name].act(g[name], one) if name in g else one for name, one in masks.items()}
+        if isinstance(mask, Tensor):
+            (where,) = moved.values()
+            return Moved(signature, g, signature.act(g, clean), where)
+        return Moved(signature, g, signature.act(g, clean), moved if mask is not None else None)
+
+    def outputs(self, values: Sequence[Tensor]) -> list[Tensor]:
+        """Values (B, K, ...) of the original inputs, moved by g; padding zero."""
+        draws = values[0].shape[1]
+        each = {key: one.repeat_interleave(draws, 0) for key, one in self.g.items()}
+        masks = {name: one.repeat_interleave(draws, 0) for name, one in self.signature.masks(self.mask).items()}
+        moved = self.signature.act_on_outputs(each, [y.flatten(0, 1) for y in values])
+        terms = self.signature.outputs
+        return [
+            zero_padding(y, term, masks).view(value.shape) for y, term, value in zip(moved, terms, values, strict=True)
+        ]
+
+
+@contextmanager
+def evaluating(model: Symmetrized) -> Iterator[None]:
+    """The model in evaluation, without gradient; every part goes back to the mode it had."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def as_list(outputs: Tensor | tuple[Tensor, ...] | None) -> list[Tensor]:
+    """One output or several, as a list."""
+    assert outputs is not None
+    return [outputs] if isinstance(outputs, Tensor) else list(outputs)
