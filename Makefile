@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 
 .PHONY: demo test lint format bench clean
 
-demo: $(READY)  ## what is here, shown on a page of output
+demo: $(READY)  ## one MLP under three symmetrizations: a few minutes, a table, an HTML report
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## the whole test suite, doctests included
@@ -21,7 +21,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)  ## every benchmark; each ends with one line of JSON
-	for name in soft_sort sinkhorn; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in soft_sort sinkhorn nets symmetrized; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
 	rm -rf $(VENV)

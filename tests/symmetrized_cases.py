@@ -128,7 +128,7 @@ def make_net(setting: Setting, any_net: bool) -> nn.Module:
         terms = setting.inputs.split(",")
         width = sum(torch.Size(shape_of(terms[i], setting)).numel() for i in setting.reads or range(len(terms)))
         return Scorer(width, sizes)
-    if "h w" in bound or "(4)" in repr(bound.get("d")) and isinstance(bound["d"], groups.C | groups.D):
+    if any(isinstance(group, groups.C | groups.D) for group in bound.values()):
         width = torch.Size(shape_of(setting.inputs, setting)).numel()
         key = "h w" if "h w" in bound else "d"
         place = (-3, -2) if key == "h w" else -1
@@ -141,9 +141,9 @@ def make_net(setting: Setting, any_net: bool) -> nn.Module:
 
 def make_sampler(name: str, setting: Setting) -> samplers.Sampler:
     made = {
-        "Haar": lambda: samplers.Haar(),
-        "Enumerate": lambda: samplers.Enumerate(),
-        "Frame": lambda: samplers.Frame(),
+        "Haar": samplers.Haar,
+        "Enumerate": samplers.Enumerate,
+        "Frame": samplers.Frame,
         "Frame draws": lambda: samplers.Frame(exact=False),
         "Canonical": lambda: samplers.Canonical(make_net(setting, False), reads=setting.reads),
         "Learned": lambda: samplers.Learned(make_net(setting, False), reads=setting.reads, tau=0.1),

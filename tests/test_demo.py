@@ -1,4 +1,5 @@
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,19 @@ DEMO = Path(__file__).resolve().parents[1] / "examples" / "demo.py"
 
 
 @pytest.mark.slow
-def test_the_demo_shows_what_it_promises(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_trains_reports_and_overwrites_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--epochs", "8", "--graphs", "600", "--size", "12", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", [str(DEMO), *options])
     runpy.run_path(str(DEMO), run_name="__main__")
-    page = capsys.readouterr().out
-    for part in ("Group laws", "ShapeError: Expected input 2", "pairs in order on fresh sets", "4,096 points"):
-        assert part in page
-    before, after = (float(share.rstrip("%,")) for share in page.split("fresh sets: ")[1].split()[:3:2])
-    assert before < 60
-    assert after > 95
+    page, printed = (tmp_path / "report.html").read_text(), capsys.readouterr().out
+    for method in ("Learned", "Haar", "Canonical"):
+        assert method in printed
+        assert f"<td>{method}</td>" in page
+    assert page.count("<polyline") == 3
+    assert "http" not in page
+    shares = [float(row.split("</td><td>")[1]) for row in page.split("<tr><td>")[1:]]
+    assert shares[0] > 75
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(DEMO), run_name="__main__")

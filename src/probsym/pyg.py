@@ -128,7 +128,7 @@ def to_batch(padded: Padded) -> Any:
     tensor([[1],
             [0]])
     """
-    from torch_geometric.data import Batch, Data  # type: ignore # noqa: PLC0415  (the lab extra brings it)
+    from torch_geometric.data import Batch, Data  # noqa: PLC0415  (the lab extra brings it)
 
     mask = padded.mask
     if len(mask) == 0:

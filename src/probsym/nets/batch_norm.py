@@ -84,7 +84,7 @@ class MaskedBatchNorm(nn.Module):
         return flat.view(x.shape)
 
     def _remember(self, mean: Tensor, squares: Tensor, count: Tensor) -> None:
-        rate = torch.stack([count > 0, count > 1]) * self.momentum
+        rate = self.momentum * torch.stack([count > 0, count > 1]).to(mean.dtype)
         unbiased = squares / (count - 1).clamp_min(1)
         with torch.no_grad():
             self.running_mean += rate[0] * (mean - self.running_mean)

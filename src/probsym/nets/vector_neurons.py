@@ -9,17 +9,16 @@ follow a rotation. Each layer therefore has a floor, relative to the size of wha
 has no direction; and choices between equals are shared among them.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from probsym.nets.batch_norm import MaskedBatchNorm
 from probsym.nets.features import check_size
 from probsym.ops.gram_schmidt import TOLERANCE
 
 SLOPE = 0.2
+TIE = {torch.float32: 1e-5, torch.float64: 1e-10}
+"""Numbers that differ by less, relative to the largest of them, are the same up to rounding."""
 
 
 class VectorLinear(nn.Linear):
@@ -34,22 +33,6 @@ class VectorLinear(nn.Linear):
         check_size(outputs, "outputs")
         super().__init__(inputs, outputs, bias=False)
 
-    def on_pairs(self, x: Tensor, index: Tensor | None) -> Tensor:
-        """The pairs [x_j - x_i, x_i] mapped, (d, m, rows, n, outputs), from points x (d, rows, n, channels).
-
-        The m neighbours j of a point i are given by index (m, rows, n), or are all n. Points are mapped before they
-        are paired: `[x_j - x_i, x_i] [W1, W2]' = x_j W1' + x_i (W2 - W1)'`.
-        """
-        d, rows, n, channels = x.shape
-        near, own = self.weight.split(channels, dim=1)
-        theirs, ours = linear(x, near), linear(x, own - near)
-        if index is None:
-            theirs = theirs.transpose(1, 2).contiguous().unsqueeze(3)
-        else:
-            first = torch.arange(0, rows * n, n, device=x.device).view(rows, 1)
-            theirs = theirs.flatten(1, 2).index_select(1, (index + first).flatten()).view(d, *index.shape, -1)
-        return theirs + ours.unsqueeze(1)
-
 
 class VectorLeakyReLU(nn.Module):
     """A linear map, batch norm of the lengths, and a leaky ReLU along a learned direction.
@@ -57,34 +40,36 @@ class VectorLeakyReLU(nn.Module):
         q = x W',   k = x U',   q <- q BN(|q|) / |q|,   y = q - (1 - slope) min(<q, k>, 0) k / <k, k>
 
     in each channel: what of q points against k is reduced to a fifth. With `shared`, all channels have one k.
-    Shapes: x (d, rows, n, inputs), y (d, rows, n, outputs), mask booleans (rows, n) of what enters the norm.
+    Shapes: x (d, rows, n, inputs), y (d, rows, n, outputs), mask booleans (rows, n) of what enters the norm. The floor
+    is relative to the largest x of a row, or to `least` if that is larger: 1 behind a batch norm, 0 for raw inputs.
 
     >>> VectorLeakyReLU(2, 5)(torch.rand(3, 4, 6, 2)).shape
     torch.Size([3, 4, 6, 5])
     """
 
-    def __init__(self, inputs: int, outputs: int, *, shared: bool = False) -> None:
+    def __init__(self, inputs: int, outputs: int, *, shared: bool = False, least: float = 1.0) -> None:
         super().__init__()
+        self.least = least
         self.feature = VectorLinear(inputs, outputs)
         self.direction = VectorLinear(inputs, 1 if shared else outputs)
         self.norm = MaskedBatchNorm(outputs)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        return self._rectify(self.feature(x), self.direction(x), x, mask)
+        q, k = self.feature(x), self.direction(x)
+        scale, part = self.gates((q * q).sum(0), (q * k).sum(0), (k * k).sum(0), x, mask)
+        return torch.addcmul(scale * q, part, k)
 
-    def on_pairs(self, x: Tensor, index: Tensor | None, mask: Tensor | None = None) -> Tensor:
-        """The same for pairs of points, as `VectorLinear.on_pairs` makes them; mask (m, rows, n)."""
-        return self._rectify(self.feature.on_pairs(x, index), self.direction.on_pairs(x, index), x, mask)
-
-    def _rectify(self, q: Tensor, k: Tensor, x: Tensor, mask: Tensor | None) -> Tensor:
-        squares, product, direction_squares = _Products.apply(q, k.expand_as(q))
-        # where everything is zero, a positive number keeps 0 / 0 out, and out of the gradient of the root
-        tiny = 1e-30
+    def gates(
+        self, squares: Tensor, products: Tensor, direction_squares: Tensor, x: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The numbers a, b of `y = a q + b k`, from <q, q>, <q, k>, <k, k>, all (..., rows, n, outputs)."""
+        # where everything is zero, a positive number keeps 0 / 0 out, and infinity out of its gradient
+        tiny = torch.finfo(x.dtype).tiny ** 0.5
         length = torch.sqrt(squares + tiny)
-        scale = self.norm(length, mask) * length / (squares + (_floor(x, self.feature.weight) + tiny))
-        against = (scale * product).clamp_max(0)
-        part = (SLOPE - 1) * against / (direction_squares + (_floor(x, self.direction.weight) + tiny))
-        return _Blend.apply(scale, q, part, k.expand_as(q))
+        scale = self.norm(length, mask) * length / (squares + (_floor(x, self.feature.weight, self.least) + tiny))
+        against = (scale * products).clamp_max(0)
+        part = (SLOPE - 1) * against / (direction_squares + (_floor(x, self.direction.weight, self.least) + tiny))
+        return scale, part
 
 
 class VectorMaxPool(nn.Module):
@@ -103,59 +88,26 @@ class VectorMaxPool(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         with torch.no_grad():
-            product = inner(x, self.direction(x))
-            size = product.abs()
-            if mask is not None:
-                real = mask.unsqueeze(-1)
-                product, size = torch.where(real, product, -torch.inf), torch.where(real, size, 0)
-            slack = TOLERANCE[x.dtype] * size.amax(0).amax(-1, keepdim=True)
-            chosen = product >= product.amax(0) - slack
-            if mask is not None:
-                chosen = chosen & real
-            share = chosen.to(x.dtype)
-            share = share / share.sum(0).clamp_min(1)
+            share = shares((x * self.direction(x)).sum(0), mask)
         return (share * x).sum(1)
 
 
-def inner(x: Tensor, y: Tensor) -> Tensor:
-    """The inner products of two lists of vectors (d, ..., channels), one coordinate after another."""
-    total = x[0] * y[0]
-    for a, b in zip(x[1:], y[1:], strict=True):
-        total.addcmul_(a, b)
-    return total
+def shares(products: Tensor, mask: Tensor | None) -> Tensor:
+    """The part of each of m items in the result: 1 for the largest of products (m, ..., channels) unless some tie."""
+    size = products.abs()
+    if mask is not None:
+        real = mask.unsqueeze(-1)
+        products, size = torch.where(real, products, -torch.inf), torch.where(real, size, 0)
+    slack = TIE[size.dtype] * size.amax(0).amax(-1, keepdim=True)
+    chosen = products >= products.amax(0) - slack
+    if mask is not None:
+        chosen = chosen & real
+    share = chosen.to(size.dtype)
+    return share / share.sum(0).clamp_min(1)
 
 
-class _Products(torch.autograd.Function):
-    """<q, q>, <q, k> and <k, k>, without the products of the coordinates in memory."""
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        ctx.save_for_backward(q, k)
-        return inner(q, q), inner(q, k), inner(k, k)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        (q, k), (own, across, direction) = ctx.saved_tensors, gradients
-        return (2 * own * q).addcmul_(across, k), (2 * direction * k).addcmul_(across, q)
-
-
-class _Blend(torch.autograd.Function):
-    """`a q + b k` with one number a and b for each vector."""
-
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, q: Tensor, b: Tensor, k: Tensor) -> Tensor:
-        ctx.save_for_backward(a, q, b, k)
-        return (a * q).addcmul_(b, k)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        a, q, b, k = ctx.saved_tensors
-        (gradient,) = gradients
-        return inner(gradient, q), a * gradient, inner(gradient, k), b * gradient
-
-
-def _floor(x: Tensor, weight: Tensor) -> Tensor:
+def _floor(x: Tensor, weight: Tensor, least: float) -> Tensor:
     """The square of the length below which `x weight'` is rounding: (rows, 1, 1), without gradient."""
-    size = x.detach().square().sum((0, -1)).amax(-1)
+    size = x.detach().square().sum((0, -1)).amax(-1).clamp_min(least**2 * x.shape[-1])
     gain = weight.detach().square().sum() / len(weight)
     return (TOLERANCE[x.dtype] ** 2 * gain * size)[:, None, None]

@@ -5,14 +5,10 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
 from probsym.errors import DtypeError, RangeError, ShapeError
+from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask, check_size
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool
 from probsym.ops.gram_schmidt import TOLERANCE
-
-ALL_PAIRS = 16
-"""Up to so many points every pair is an edge, used or not: cheaper than gathering neighbours."""
-SPARE = 8
-"""Among more points, how many neighbours are looked at beyond those asked for, in case they tie."""
 
 
 class VNDGCNN(nn.Module):
@@ -57,9 +53,9 @@ class VNDGCNN(nn.Module):
         self.extra_noise = 0
         self.in_channels, self.neighbours, self.dropout, self.d = in_channels, neighbours, dropout, d
         h = hidden // 3
-        self.first = _EdgeConvolution(in_channels, h)
+        self.first = EdgeConvolution(in_channels, h, neighbours, least=0.0)
         self.frame = _Frame(h, d) if vectors else None
-        self.second = _EdgeConvolution(h, h) if scores else None
+        self.second = EdgeConvolution(h, h, neighbours) if scores else None
         self.score = _Score(h, d, dropout) if scores else None
 
     def forward(self, *vectors: Tensor, mask: Tensor | None = None) -> Features:
@@ -76,11 +72,11 @@ class VNDGCNN(nn.Module):
         x = x.flatten(0, 1).movedim(2, 0)
         if real is not None:
             x = torch.where(real.unsqueeze(-1), x, 0)
-        first = self._drop(self.first(x, real, self.neighbours))
+        first = self._drop(self.first(x, real))
         frame = None if self.frame is None else self.frame(first, real).view(*shape, self.d, self.d)
         if self.second is None or self.score is None:
             return Features(vectors=frame)
-        second = self._drop(self.second(first, real, self.neighbours))
+        second = self._drop(self.second(first, real))
         scores = self.score(torch.cat([first, second], dim=-1), real)
         return Features(scores=scores.view(*shape, n), vectors=frame)
 
@@ -101,16 +97,6 @@ class VNDGCNN(nn.Module):
         return x * drop(torch.ones_like(x[0]), self.dropout)
 
 
-class _EdgeConvolution(nn.Module):
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.edge, self.pool = VectorLeakyReLU(2 * inputs, outputs), VectorMaxPool(outputs)
-
-    def forward(self, x: Tensor, real: Tensor | None, neighbours: int) -> Tensor:
-        index, edges = nearest(x.detach(), real, neighbours)
-        return self.pool(self.edge.on_pairs(x, index, edges), edges)
-
-
 class _Frame(nn.Module):
     def __init__(self, h: int, d: int) -> None:
         super().__init__()
@@ -119,7 +105,7 @@ class _Frame(nn.Module):
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
         columns = self.linear(self.pool(x.transpose(1, 2), None if real is None else real.T))
         with torch.no_grad():
-            size = torch.linalg.vector_norm(x, dim=(0, 3)).amax(1, keepdim=True)
+            size = torch.linalg.vector_norm(x, dim=(0, 3)).amax(1, keepdim=True).clamp_min(x.shape[-1] ** 0.5)
             least = TOLERANCE[x.dtype] * size * torch.linalg.vector_norm(self.linear.weight, dim=-1)
             here = torch.linalg.vector_norm(columns, dim=0) > least
         return torch.where(here, columns, 0).transpose(0, 1)
@@ -156,33 +142,5 @@ class _Score(nn.Module):
 
 
 def _products(x: Tensor, standard: Tensor) -> Tensor:
-    """All inner products at each point: (rows, n, channels * d) of x (d, rows, n, channels), standard (d, rows, n, d)."""
+    """All inner products at each point, (rows, n, channels * d): x (d, rows, n, channels), standard (d, rows, n, d)."""
     return torch.einsum("drnf,drnv->rnfv", x, standard).flatten(2)
-
-
-@torch.no_grad()
-def nearest(x: Tensor, real: Tensor | None, neighbours: int) -> tuple[Tensor | None, Tensor | None]:
-    """The neighbours of each point of x (d, rows, n, channels): an index (m, rows, n), or None for all n points.
-
-    Besides, which of them are edges, (m, rows, n), None for all: those no further away than the neighbour of the last
-    rank, and where that one ties with others, all of them.
-    """
-    n, flat = x.shape[2], x.movedim(0, 2).flatten(2)
-    if n <= min(neighbours, ALL_PAIRS):
-        return None, None if real is None else real.T.unsqueeze(2) & real
-    # differences, not the expanded square, which would lose close points far from the origin
-    distance = reach = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist")
-    if real is not None:
-        reach = torch.where(real.unsqueeze(1) & real.unsqueeze(2), distance, 0)
-        distance = torch.where(real.unsqueeze(1), distance, torch.inf)
-    slack = TOLERANCE[x.dtype] * reach.amax((1, 2), keepdim=True)
-    rank, index = min(neighbours, n) - 1, None
-    if n > ALL_PAIRS:
-        distance, index = distance.topk(min(n, neighbours + SPARE), largest=False)
-        last, index = distance[..., rank, None], index.movedim(2, 0)
-    else:
-        last = distance.topk(rank + 1, largest=False).values[..., -1:]
-    edges = distance <= last + slack
-    if real is not None:
-        edges = edges & torch.isfinite(distance) & real.unsqueeze(2)
-    return index, edges.movedim(2, 0)

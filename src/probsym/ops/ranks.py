@@ -24,8 +24,8 @@ def lexicographic_ranks(keys: Tensor, tolerance: Tensor | float = 0.0, mask: Ten
     """
     n = keys.shape[-2]
     found = torch.zeros(keys.shape[:-1], dtype=torch.long, device=keys.device)
+    if mask is not None:  # out of the way, so that padding joins no two runs
+        keys = torch.where(mask.unsqueeze(-1), keys, torch.inf)
     for column in keys.unbind(-1):
-        if mask is not None:  # out of the way, so that padding joins no two runs
-            column = torch.where(mask, column, torch.inf)
         found = ranks(-(found * n + ranks(column, tolerance)))
     return found

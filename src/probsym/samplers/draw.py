@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -19,7 +19,8 @@ class Draw:
     `elements` are plain tensors (B, K, ...) by axis, E and SE about the centroid. `carriers` act in their place where
     more is needed than an element: an `Order` for S, which also knows the padding and may carry the gradient to its
     scores, and straight-through weights for finite groups. `weights` (B, K), None for equal ones, need not sum to one.
-    `exact` (B,) tells for which items the average is the expectation itself and not an estimate of it.
+    `exact` (B,) tells for which items the average is the expectation itself and not an estimate of it. `features`
+    (B, K, ...) are what the elements were projected from, if a net named them.
     """
 
     count: int
@@ -27,6 +28,7 @@ class Draw:
     carriers: Mapping[str, Order | Tensor]
     weights: Tensor | None = None
     exact: Tensor | None = None
+    features: Mapping[str, Tensor] = field(default_factory=dict)
 
     def undo(self, batch: Batch) -> tuple[Tensor, ...]:
         """`rho_in(g)^-1 x`, each (B, K, ...): what the base is to see. Real items come first, padding last and zero."""
@@ -58,6 +60,7 @@ class Draw:
                 for key, one in self.carriers.items()
             },
             weights=None if self.weights is None else self.weights[:, start:stop],
+            features={key: z[:, start:stop] for key, z in self.features.items()},
         )
 
     def soft_sorts(self) -> dict[str, SoftSort]:

@@ -49,12 +49,15 @@ def project(
     """
     elements: dict[str, Tensor] = {}
     carriers: dict[str, Order | Tensor] = {}
+    expanded: dict[str, Tensor] = {}
     for key, group in batch.signature.groups.items():
         z = features[key]
         z = z.expand(-1, draws, *z.shape[2:])
+        if merge_ties and isinstance(group, S):
+            z = _merged(z, batch.mask_of(key))
+        expanded[key] = z
         if isinstance(group, S):
             mask = batch.mask_of(key)
-            z = _merged(z, mask) if merge_ties else z
             carriers[key] = order = soft_sort(z, mask=mask, ties=noise.ties.get(key), tau=tau)
             elements[key] = order.index
         elif isinstance(group, PlanarGroup):
@@ -64,7 +67,7 @@ def project(
                 carriers[key] = group.straight_through(z, noise=ties, tau=tau)
         else:
             elements[key] = carriers[key] = group.project(z, noise=noise.completion.get(key))
-    return Draw(draws, elements, carriers)
+    return Draw(draws, elements, carriers, features=expanded)
 
 
 def _pick(batch: Batch, found: Features, key: str) -> Tensor:

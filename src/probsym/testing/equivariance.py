@@ -8,14 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from probsym.estimate import Estimate
 from probsym.samplers.learned import Learned
 from probsym.symmetrized import Mask, Symmetrized
+from probsym.testing.margins import unclear_draws
 from probsym.testing.moved import Moved, as_list, evaluating
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
-ROUNDING = {torch.float64: 1e-12, torch.float32: 2e-5}
-"""Gaps between scores, relative to the largest, that rounding may close."""
 
 
 class Equivariance(NamedTuple):
@@ -37,9 +35,9 @@ def assert_equivariant(
 ) -> Equivariance:
     """Check `phi(g x; g noise) = g phi(x; noise)` for a random element g of the group, draw by draw.
 
-    Samplers that list elements may list them in another order for g x, so for them the averages are compared. Draws of
-    which two scores are so close that rounding may swap them say nothing; they are counted and left out. The model is
-    run in evaluation mode.
+    Samplers that list elements may list them in another order for g x, so for them the averages are compared. Draws
+    that rounding may decide say nothing: two scores or logits are too close, or vectors that name a rotation nearly
+    fail to span. They are counted and left out. The model is run in evaluation mode.
 
     Args:
         model: a `Symmetrized`.
@@ -74,12 +72,12 @@ def assert_equivariant(
         unclear = torch.zeros(wanted[0].shape[:2], dtype=torch.bool, device=wanted[0].device)
     else:
         wanted, found = moved.outputs(as_list(here.values)), as_list(there.values)
-        unclear = _unclear(here) | _unclear(there)
+        unclear = unclear_draws(model.signature, here) | unclear_draws(model.signature, there)
     error = _largest_error(found, wanted, unclear)
     report = Equivariance(error, unclear.numel(), int(unclear.sum()))
     tolerance = TOLERANCE[wanted[0].dtype] if tolerance is None else tolerance
     if report.unclear == report.draws:
-        raise AssertionError(f"Expected some draw whose scores rounding cannot swap (got none in {report.draws})")
+        raise AssertionError(f"Expected some draw that rounding cannot decide (got none in {report.draws})")
     if not error <= tolerance:
         fixed = isinstance(model.sampler, Learned) and model.sampler.fixed_noise
         why = "; its fixed noise belongs to the example and does not move with the input" if fixed else ""
@@ -101,23 +99,3 @@ def _largest_error(found: list[Tensor], wanted: list[Tensor], unclear: Tensor) -
             return error
         worst = max(worst, error)
     return worst
-
-
-def _unclear(estimate: Estimate) -> Tensor:
-    """The draws (B, K) with two scores that differ, but by no more than rounding."""
-    flags = []
-    for part in estimate.parts:
-        flag = torch.zeros(next(iter(part.elements.values())).shape[:2], dtype=torch.bool) if part.elements else None
-        for order in part.soft_sorts().values():
-            scores = order.scores.gather(-1, order.index)
-            real = order.sorted_mask()
-            size = (scores if real is None else torch.where(real, scores, 0)).abs().amax(-1, keepdim=True)
-            gap = scores[..., :-1] - scores[..., 1:]
-            close = (gap != 0) & (gap.abs() <= ROUNDING[scores.dtype] * size)
-            if real is not None:
-                close = close & real[..., 1:]
-            found = close.any(-1)
-            flag = found if flag is None else flag.to(found.device) | found
-        assert flag is not None
-        flags.append(flag)
-    return torch.cat(flags, 1)

@@ -1,0 +1,168 @@
+"""Vector neurons on the edges from each point to its nearest neighbours, without the edges in memory.
+
+With q_ij and k_ij of the pair (x_j - x_i, x_i), the result is `sum_j s_ij (a_ij q_ij + b_ij k_ij)`, where s, a and b
+depend on inner products alone. q and k are sums of a part for each end, so both ways through the layer form
+them one coordinate at a time and keep only numbers for each edge, not vectors.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from probsym.nets.features import check_size
+from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool, shares
+
+ALL_PAIRS = 16
+"""Up to so many points every pair is an edge, used or not: cheaper than gathering neighbours."""
+SPARE = 8
+"""Among more points, how many neighbours are looked at beyond those asked for, in case they tie."""
+
+
+class EdgeConvolution(nn.Module):
+    """`VectorLeakyReLU` on the pairs [x_j - x_i, x_i], then `VectorMaxPool` over the neighbours j of each point i.
+
+    Shapes: x (d, rows, n, inputs), result (d, rows, n, outputs), mask booleans (rows, n); zero on padding.
+
+    >>> EdgeConvolution(2, 5, neighbours=4)(torch.rand(3, 8, 6, 2)).shape
+    torch.Size([3, 8, 6, 5])
+    """
+
+    def __init__(self, inputs: int, outputs: int, neighbours: int, *, least: float = 1.0) -> None:
+        super().__init__()
+        check_size(neighbours, "neighbours")
+        self.neighbours = neighbours
+        self.edge, self.pool = VectorLeakyReLU(2 * inputs, outputs, least=least), VectorMaxPool(outputs)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        index, edges = nearest(x.detach(), mask, self.neighbours)
+        if index is not None:
+            rows, n = x.shape[1:3]
+            index = index + torch.arange(0, rows * n, n, device=x.device).view(rows, 1)
+        ends = *_ends(x, self.edge.feature.weight), *_ends(x, self.edge.direction.weight)
+        squares, products, direction_squares = _Products.apply(index, *ends)
+        a, b = self.edge.gates(squares, products, direction_squares, x, edges)
+        return _Pool.apply(index, edges, self.pool.direction.weight, a, b, *ends)
+
+
+def _ends(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """What x_j and what x_i adds to a pair: `[x_j - x_i, x_i] [V, W]' = x_j V' + x_i (W - V)'`."""
+    near, own = weight.split(x.shape[-1], dim=1)
+    return linear(x, near), linear(x, own - near)
+
+
+def _pair(near: Tensor, own: Tensor, index: Tensor | None) -> Tensor:
+    """(m, rows, n, channels) from one coordinate of both ends, (rows, n, channels)."""
+    if index is None:
+        return near.transpose(0, 1).contiguous().unsqueeze(2) + own
+    return near.flatten(0, 1).index_select(0, index.flatten()).view(*index.shape, -1).add_(own)
+
+
+def _unpair(gradient: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:
+    own = gradient.sum(0)
+    if index is None:
+        return gradient.sum(2).transpose(0, 1), own
+    near = torch.zeros_like(own).flatten(0, 1).index_add_(0, index.flatten(), gradient.flatten(0, 2))
+    return near.view(own.shape), own
+
+
+def _gather_ends(parts: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    return tuple(torch.stack(end) for end in zip(*parts, strict=True))
+
+
+class _Products(torch.autograd.Function):
+    """<q, q>, <q, k>, <k, k> of every pair."""
+
+    @staticmethod
+    def forward(ctx: Any, index: Tensor | None, *ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.save_for_backward(index, *ends)
+        totals: list[Tensor] = []
+        for near_q, own_q, near_k, own_k in zip(*ends, strict=True):
+            q, k = _pair(near_q, own_q, index), _pair(near_k, own_k, index)
+            for place, (one, other) in enumerate(((q, q), (q, k), (k, k))):
+                if place < len(totals):
+                    totals[place].addcmul_(one, other)
+                else:
+                    totals.append(one * other)
+        return totals[0], totals[1], totals[2]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        index, *ends = ctx.saved_tensors
+        own, across, direction = gradients
+        own, direction = 2 * own, 2 * direction
+        parts = []
+        for near_q, own_q, near_k, own_k in zip(*ends, strict=True):
+            q, k = _pair(near_q, own_q, index), _pair(near_k, own_k, index)
+            to_q, to_k = (own * q).addcmul_(across, k), (direction * k).addcmul_(across, q)
+            parts.append((*_unpair(to_q, index), *_unpair(to_k, index)))
+        return None, *_gather_ends(parts)
+
+
+class _Pool(torch.autograd.Function):
+    """`sum_j s (a q + b k)` over each point's edges, s being the shares of the maximum."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        index: Tensor | None,
+        edges: Tensor | None,
+        weight: Tensor,
+        a: Tensor,
+        b: Tensor,
+        *ends: Tensor,
+    ) -> Tensor:
+        vectors = [
+            (a * _pair(near_q, own_q, index)).addcmul_(b, _pair(near_k, own_k, index))
+            for near_q, own_q, near_k, own_k in zip(*ends, strict=True)
+        ]
+        products = torch.zeros_like(a)
+        for y in vectors:
+            products.addcmul_(y, linear(y, weight))
+        share = shares(products, edges)
+        ctx.save_for_backward(index, share, a, b, *ends)
+        return torch.stack([(share * y).sum(0) for y in vectors])
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        index, share, a, b, *ends = ctx.saved_tensors
+        to_a, to_b = torch.zeros_like(a), torch.zeros_like(b)
+        parts = []
+        for gradient, near_q, own_q, near_k, own_k in zip(gradients[0], *ends, strict=True):
+            edge = share * gradient
+            to_a.addcmul_(edge, _pair(near_q, own_q, index))
+            to_b.addcmul_(edge, _pair(near_k, own_k, index))
+            parts.append((*_unpair(a * edge, index), *_unpair(b * edge, index)))
+        return None, None, None, to_a, to_b, *_gather_ends(parts)
+
+
+@torch.no_grad()
+def nearest(x: Tensor, real: Tensor | None, neighbours: int) -> tuple[Tensor | None, Tensor | None]:
+    """The neighbours of each point of x (d, rows, n, channels): an index (m, rows, n), or None for all n points.
+
+    Besides, which of them are edges, (m, rows, n), None for all: those no further away than the neighbour of the last
+    rank, and where that one ties with others, all of them.
+    """
+    n, flat = x.shape[2], x.movedim(0, 2).flatten(2)
+    if n <= min(neighbours, ALL_PAIRS):
+        return None, None if real is None else real.T.unsqueeze(2) & real
+    # differences, not the expanded square, which would lose close points far from the origin
+    distance = reach = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist")
+    if real is not None:
+        reach = torch.where(real.unsqueeze(1) & real.unsqueeze(2), distance, 0)
+        distance = torch.where(real.unsqueeze(1), distance, torch.inf)
+    slack = TIE[x.dtype] * reach.amax((1, 2), keepdim=True)
+    rank, index = min(neighbours, n) - 1, None
+    if n > ALL_PAIRS:
+        distance, index = distance.topk(min(n, neighbours + SPARE), largest=False)
+        last, index = distance[..., rank, None], index.movedim(2, 0)
+    else:
+        last = distance.topk(rank + 1, largest=False).values[..., -1:]
+    edges = distance <= last + slack
+    if real is not None:
+        edges = edges & torch.isfinite(distance) & real.unsqueeze(2)
+    return index, edges.movedim(2, 0).contiguous()

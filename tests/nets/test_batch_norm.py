@@ -1,0 +1,177 @@
+import os
+from datetime import timedelta
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from probsym.errors import MaskError, RangeError, ShapeError
+from probsym.nets import MaskedBatchNorm
+
+DTYPES = [torch.float32, torch.float64]
+both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+
+def normal(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def pair(channels, dtype=torch.float64):
+    """Ours and torch's, with the same weights, far from the initial ones."""
+    ours, other = MaskedBatchNorm(channels).to(dtype), nn.BatchNorm1d(channels).to(dtype)
+    with torch.no_grad():
+        for norm in (ours, other):
+            norm.weight.copy_(normal(channels, dtype=dtype, seed=1))
+            norm.bias.copy_(normal(channels, dtype=dtype, seed=2))
+    return ours, other
+
+
+def some_mask(*shape):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(3)) < 0.6
+
+
+@both_dtypes
+@pytest.mark.parametrize("masked", [True, False])
+def test_agrees_with_torch_on_the_real_rows(masked, dtype):
+    ours, other = pair(5, dtype)
+    mask = some_mask(4, 1, 6) if masked else None
+    chosen = (mask if masked else torch.ones(4, 1, 6, dtype=torch.bool)).expand(4, 3, 6)
+    tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-12}
+    for step in range(3):
+        x = normal(4, 3, 6, 5, dtype=dtype, seed=step).mul_(2).add_(1)
+        mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+        found, wanted = ours(mine, mask)[chosen], other(theirs[chosen])
+        cotangent = normal(*wanted.shape, dtype=dtype, seed=9)
+        got = torch.autograd.grad((found * cotangent).sum(), [mine, ours.weight, ours.bias])
+        want = torch.autograd.grad((wanted * cotangent).sum(), [theirs, other.weight, other.bias])
+        assert_close(found, wanted, **tolerance)
+        assert_close(got, want, **tolerance)
+        assert_close(ours.running_mean, other.running_mean, **tolerance)
+        assert_close(ours.running_var, other.running_var, **tolerance)
+    ours.eval(), other.eval()
+    assert_close(ours(x, mask)[chosen], other(x[chosen]), **tolerance)
+
+
+def test_gradient_by_finite_differences():
+    norm = MaskedBatchNorm(3).double()
+    mask = some_mask(7)
+    assert torch.autograd.gradcheck(lambda x: norm(x, mask)[mask], normal(7, 3).requires_grad_())
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("garbage", [1e30, torch.nan, torch.inf])
+def test_padding_has_no_say(garbage, training):
+    norm, mask = MaskedBatchNorm(3).train(training), some_mask(8, 4)
+    results = []
+    for fill in (0.0, garbage):
+        x = torch.where(mask[..., None], normal(8, 4, 3, dtype=torch.float32), fill).requires_grad_()
+        y = norm(x, mask)
+        loss = (y * mask[..., None]).square().sum()
+        results.append([y[mask], *torch.autograd.grad(loss, [x, norm.weight])])
+        assert torch.isfinite(y).all()
+    assert_close(results[0], results[1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e5])
+def test_large_offsets_keep_the_variance(offset):
+    x = normal(64, 3)
+    mask = torch.ones(64, dtype=torch.bool)
+    found = MaskedBatchNorm(3)((x + offset).float(), mask).double()
+    wanted = MaskedBatchNorm(3).double()((x + offset).float().double(), mask)
+    assert (found - wanted).abs().max() < 1e-2
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_real_rows(count):
+    norm = MaskedBatchNorm(3)
+    norm.running_var.fill_(7)
+    mask = torch.arange(4) < count
+    x = normal(4, 3, dtype=torch.float32).requires_grad_()
+    y = norm(x, mask)
+    y.sum().backward()
+    assert torch.equal(y[mask], torch.zeros(count, 3))
+    assert torch.isfinite(x.grad).all()
+    assert torch.equal(norm.running_var, torch.full((3,), 7.0))
+    assert_close(norm.running_mean, 0.1 * count * x[0].detach())
+
+
+def test_a_single_row_without_a_mask():
+    norm = MaskedBatchNorm(3)
+    assert torch.equal(norm(torch.ones(1, 3)), torch.zeros(1, 3))
+    assert torch.equal(norm.running_var, torch.ones(3))
+
+
+def test_names_of_parameters_and_buffers():
+    assert set(MaskedBatchNorm(2).state_dict()) == {"weight", "bias", "running_mean", "running_var"}
+
+
+def _process(rank, store, x, mask, cotangent, queue):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=60)
+    )
+    norm, share = pair(3)[0], slice(0, 5) if rank == 0 else slice(5, None)
+    leaf = x[share].clone().requires_grad_()
+    y = norm(leaf, None if mask is None else mask[share])
+    (y * cotangent[share]).sum().backward()
+    found = [y.detach(), leaf.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var]
+    norm.eval()(leaf)
+    queue.put((rank, [tensor.numpy() for tensor in found]))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+@pytest.mark.parametrize("masked", [True, False])
+def test_two_processes_equal_one_on_the_joined_batch(masked, tmp_path, monkeypatch):
+    """The shares differ in size, and one process has no more than one real row."""
+    x, cotangent = normal(8, 4, 3).add_(100), normal(8, 4, 3, seed=5)
+    mask = None
+    if masked:
+        mask = some_mask(8, 4)
+        mask[5:] = False
+        mask[5, 2] = True
+    monkeypatch.setitem(os.environ, "GLOO_SOCKET_IFNAME", "lo")
+    context = torch.multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    arguments = (tmp_path / "store", x, mask, cotangent, queue)
+    workers = [context.Process(target=_process, args=(rank, *arguments)) for rank in range(2)]
+    for worker in workers:
+        worker.start()
+    results = dict(queue.get(timeout=120) for _ in workers)
+    for worker in workers:
+        worker.join(60)
+    norm, leaf = pair(3)[0], x.clone().requires_grad_()
+    y = norm(leaf, mask)
+    (y * cotangent).sum().backward()
+    first, second = ([torch.from_numpy(array) for array in results[rank]] for rank in (0, 1))
+    assert_close(torch.cat([first[0], second[0]]), y.detach(), rtol=1e-10, atol=1e-10)
+    assert_close(torch.cat([first[1], second[1]]), leaf.grad, rtol=1e-9, atol=1e-10)
+    assert_close(first[2] + second[2], norm.weight.grad, rtol=1e-9, atol=1e-10)
+    assert_close(first[3] + second[3], norm.bias.grad, rtol=1e-9, atol=1e-10)
+    for rank in (first, second):
+        assert_close(rank[4], norm.running_mean)
+        assert_close(rank[5], norm.running_var)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"), [((0,), {}), ((-1,), {}), ((2.5,), {}), ((2,), {"momentum": 2.0}), ((2,), {"eps": 0.0})]
+)
+def test_refuses_malformed_sizes(arguments, options):
+    with pytest.raises(RangeError, match="Expected"):
+        MaskedBatchNorm(*arguments, **options)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 4), ()])
+def test_refuses_the_wrong_channels(shape):
+    with pytest.raises(ShapeError, match=r"\(got"):
+        MaskedBatchNorm(3)(torch.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    "mask", [torch.ones(5), torch.ones(4, dtype=torch.bool), torch.ones(1, 5, dtype=torch.bool)], ids=str
+)
+def test_refuses_the_wrong_mask(mask):
+    with pytest.raises(MaskError, match="Expected mask"):
+        MaskedBatchNorm(3)(torch.zeros(5, 3), mask)

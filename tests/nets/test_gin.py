@@ -1,0 +1,202 @@
+import pytest
+import torch
+from torch.testing import assert_close
+
+from probsym.errors import DtypeError, MaskError, RangeError, ShapeError
+from probsym.nets import GIN
+from tests.nets import naive
+
+DTYPES = [torch.float32, torch.float64]
+both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+TOLERANCE = {torch.float32: {"rtol": 1e-3, "atol": 1e-4}, torch.float64: {"rtol": 1e-9, "atol": 1e-10}}
+
+
+def normal(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def graphs(dtype=torch.float64, channels=2):
+    """Five graphs of up to 6 nodes with holes in the mask: nodes (5, 3, 6, c), weighted and directed links, mask."""
+    mask = torch.rand(5, 6, generator=torch.Generator().manual_seed(1)) < 0.7
+    mask[:, 0], mask[0] = True, True
+    mask[1, :2] = torch.tensor([False, True])
+    return normal(5, 3, 6, channels, dtype=dtype), normal(5, 6, 6, dtype=dtype, seed=2), mask
+
+
+def build(channels=2, dtype=torch.float64, **options):
+    torch.manual_seed(0)
+    net = GIN(channels, **options).to(dtype)
+    for module in net.modules():
+        if hasattr(module, "running_mean"):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+    return net
+
+
+def literally(net, x, adjacency, mask):
+    """Each graph by itself, without its padding, its draws one after another; scattered back to (B, K, n)."""
+    nodes, links = [], []
+    for item, real in zip(x, mask, strict=True):
+        nodes.append(item[:, real])
+    for item, real in zip(adjacency, mask, strict=True):
+        links.append(item[real][:, real].expand(x.shape[1], -1, -1))
+    scores = torch.zeros(x.shape[:3], dtype=x.dtype)
+    for place, (real, found) in enumerate(zip(mask, naive.gin(net, nodes, links), strict=True)):
+        scores[place, :, real] = found
+    return scores
+
+
+@both_dtypes
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("channels", [0, 1, 2])
+def test_agrees_with_the_formula(channels, masked, training, dtype):
+    x, adjacency, mask = graphs(dtype, max(channels, 1))
+    net = build(channels, dtype, hidden=8).train(training)
+    given = mask if masked else None
+    mask = mask if masked else torch.ones_like(mask)
+    leaf, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+    found, wanted = net(leaf, adjacency, given).scores, literally(net, other, adjacency, mask)
+    assert_close(found, wanted, **TOLERANCE[dtype])
+    cotangent = normal(*found.shape, dtype=dtype, seed=4)
+    got = torch.autograd.grad((found * cotangent).sum(), [leaf, *net.parameters()])
+    want = torch.autograd.grad((wanted * cotangent).sum(), [other, *net.parameters()])
+    assert_close(got, want, **(TOLERANCE[dtype] if dtype == torch.float64 else {"rtol": 2e-2, "atol": 2e-3}))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_follows_permutations(training):
+    x, adjacency, mask = graphs()
+    net, p = build().train(training), torch.tensor([3, 1, 5, 0, 2, 4])
+    moved = net(x[:, :, p], adjacency[:, p][:, :, p], mask[:, p]).scores
+    assert_close(moved, net(x, adjacency, mask).scores[..., p], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("garbage", [1e20, torch.nan])
+def test_padding_has_no_say(garbage, training):
+    x, adjacency, mask = graphs()
+    net, results = build().train(training), []
+    for fill in (0.0, garbage):
+        padded = torch.where(mask[:, None, :, None], x, fill).requires_grad_()
+        links = torch.where(mask[:, :, None] & mask[:, None, :], adjacency, fill).requires_grad_()
+        scores = net(padded, links, mask).scores
+        gradients = torch.autograd.grad(scores.square().sum(), [padded, links, *net.parameters()])
+        results.append([scores, *gradients])
+    assert_close(results[0], results[1], rtol=0, atol=0)
+    assert (results[0][0][~mask.unsqueeze(1).expand(-1, 3, -1)] == 0).all()
+
+
+def test_more_padding_changes_nothing():
+    x, adjacency, mask = graphs()
+    pad = torch.nn.functional.pad
+    wider = build()(pad(x, (0, 0, 0, 4)), pad(adjacency, (0, 4, 0, 4)), pad(mask, (0, 4))).scores
+    assert_close(wider[..., :6], build()(x, adjacency, mask).scores, rtol=0, atol=1e-12)
+
+
+def test_draws_are_apart_in_evaluation_and_optional():
+    x, adjacency, mask = graphs()
+    net = build().eval()
+    together = net(x, adjacency, mask).scores
+    for draw in range(3):
+        alone = net(x[:, draw], adjacency, mask).scores
+        assert alone.shape == (5, 6)
+        assert_close(alone, together[:, draw], rtol=0, atol=1e-12)
+
+
+def test_adjacency_of_any_dtype_and_with_channels():
+    x, adjacency, mask = graphs()
+    net = build().eval()
+    links = (adjacency > 0).long()
+    wanted = net(x, links.double(), mask).scores
+    assert_close(net(x, links, mask).scores, wanted)
+    assert_close(net(x, links.bool(), mask).scores, wanted)
+    pairs = normal(5, 6, 6, 3, seed=7)
+    assert_close(net(x, pairs, mask).scores, net(x, pairs.abs().sum(-1), mask).scores)
+
+
+def test_draws_share_one_adjacency(monkeypatch):
+    """Every product with the adjacency has one matrix a graph, (n + 1) x n: draws are columns of the other factor."""
+    shapes, bmm = [], torch.bmm
+
+    def watched(left, right):
+        shapes.append((left.shape, right.shape))
+        return bmm(left, right)
+
+    monkeypatch.setattr(torch, "bmm", watched)
+    x, adjacency, mask = graphs()
+    build(hidden=8)(x, adjacency, mask)
+    assert shapes == [((5, 7, 6), (5, 6, 3 * width)) for width in (2, 8, 8)]
+
+
+def test_memory_does_not_hold_an_adjacency_for_each_draw():
+    """With many nodes and draws and few channels, repeated adjacencies would be most of what backward keeps."""
+    kept = 0
+
+    def pack(tensor):
+        nonlocal kept
+        kept += tensor.untyped_storage().nbytes()
+        return tensor
+
+    batch, draws, n = 2, 16, 128
+    net = build(1, torch.float32, hidden=1, layers=1)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        net(torch.rand(batch, draws, n, 1), torch.rand(batch, n, n))
+    assert kept < batch * draws * n * n * 4 / 4
+
+
+def test_parameter_count():
+    """2 for the virtual node, 4609 + 2 * 8577 for the layers, 65 for the head: the paper says around 25k."""
+    assert sum(parameter.numel() for parameter in GIN(2).parameters()) == 2 + 4609 + 2 * 8577 + 65 == 21830
+
+
+def test_protocol():
+    assert (GIN(2).perturbs, GIN(2).extra_noise) == ((0,), 0)
+    assert (GIN(0).perturbs, GIN(0).extra_noise) == ((), 1)
+    epsilons = [layer.epsilon.item() for _ in range(20) for layer in GIN(1, hidden=1).layers]
+    assert 0 <= min(epsilons) < 0.2 < 0.8 < max(epsilons) < 1
+
+
+def test_dropout_only_in_training():
+    x, adjacency, mask = graphs()
+    net = build(dropout=0.5)
+    assert not torch.equal(net(x, adjacency, mask).scores, net(x, adjacency, mask).scores)
+    net.eval()
+    assert torch.equal(net(x, adjacency, mask).scores, net(x, adjacency, mask).scores)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"in_channels": -1}, {"hidden": 0}, {"layers": 0}, {"dropout": 1.0}, {"dropout": -0.1}, {"hidden": 2.5}],
+    ids=str,
+)
+def test_refuses_malformed_sizes(options):
+    with pytest.raises(RangeError, match=r"Expected .* \(got"):
+        GIN(**{"in_channels": 2, **options})
+
+
+@pytest.mark.parametrize(
+    ("shape", "links", "error"),
+    [
+        ((5, 3, 6, 3), (5, 6, 6), "Expected x to be"),
+        ((6, 2), (5, 6, 6), "Expected x to be"),
+        ((5, 3, 0, 2), (5, 0, 0), "n at least 1"),
+        ((5, 3, 6, 2), (5, 6, 5), "Expected adjacency"),
+        ((5, 3, 6, 2), (4, 6, 6), "Expected adjacency"),
+        ((5, 3, 6, 2), (6, 6), "Expected adjacency"),
+        ((5, 6, 2), (5, 3, 6, 6), "Expected adjacency"),
+    ],
+)
+def test_refuses_the_wrong_shapes(shape, links, error):
+    with pytest.raises(ShapeError, match=error):
+        GIN(2)(torch.zeros(shape), torch.zeros(links))
+
+
+def test_refuses_the_wrong_types():
+    x, adjacency = torch.zeros(5, 6, 2), torch.zeros(5, 6, 6)
+    with pytest.raises(DtypeError, match=r"floating tensor \(got torch.int64\)"):
+        GIN(2)(x.long(), adjacency)
+    with pytest.raises(MaskError, match=r"boolean \(got torch.float32\)"):
+        GIN(2)(x, adjacency, torch.ones(5, 6))
+    with pytest.raises(MaskError, match=r"shape \(5, 6\) \(got \(6, 5\)\)"):
+        GIN(2)(x, adjacency, torch.ones(6, 5, dtype=torch.bool))

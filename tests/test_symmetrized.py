@@ -1,0 +1,569 @@
+"""`Symmetrized` against a literal oracle, and everything that is done to a module around it."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from probsym import Symmetrized, bases, groups, nets, samplers
+from probsym.errors import ProbsymError
+from probsym.ops import SoftSort
+from tests.symmetrized_cases import SAMPLERS, SETTINGS, applies, make_inputs, make_model
+
+HOLES = torch.tensor([[1, 0, 1, 1, 0], [0, 1, 1, 1, 1], [1, 1, 1, 1, 1]], dtype=torch.bool)
+OTHER = torch.tensor([[0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 1]], dtype=torch.bool)
+SIZES = {"n": 5, "m": 5, "q": 4, "c": 2, "e": 2, "k": 3, "d": 3}
+S, E, SE = groups.S(), groups.E(3), groups.SE(3)
+
+ORACLE = {  # name: signature, groups, masks, whether the mask is given as a tensor
+    "S": ("n c, n n -> n c, n n, k, ", {"n": S}, {"n": HOLES}, True),
+    "S of order 3": ("n c n, n -> n n n, n", {"n": S}, {"n": HOLES}, False),
+    "E": ("m d:point, m d, m c -> d:point, d, d:axial, d d, m d:point, k", {"d": E}, {"m": HOLES}, False),
+    "E, axes in another order": ("c m, d:point m -> d:point m, m d", {"d": E}, {"m": HOLES}, False),
+    "E without points": ("m d, d d -> m d, d d, k", {"d": E}, {"m": HOLES}, False),
+    "two points": ("d:point, m d:point -> d:point, m d:point, d", {"d": E}, {"m": HOLES}, False),
+    "axial": ("m d:axial -> d:axial, d", {"d": groups.O(3)}, {"m": HOLES}, False),
+    "S x SE": (
+        "n d:point, n d, n n e -> n d:point, n d, n d:axial, n d d, d:point, ",
+        {"n": S, "d": SE},
+        {"n": HOLES},
+        True,
+    ),
+    "two masks": ("n c, q e, n q -> n q, q, n", {"n": S}, {"n": HOLES, "q": OTHER}, False),
+    "unbound mask": ("n c, q e -> n, q e", {"n": S}, {"q": OTHER}, False),
+    "S x S": ("n q -> n q, q n", {"n": S, "q": S}, {"n": HOLES, "q": OTHER}, False),
+    "S beside no axis": ("n c, k -> k, n k", {"n": S}, {"n": HOLES}, True),
+    "no group": ("q c -> q, c, ", {}, {"q": OTHER}, False),
+}
+
+
+class Probe(nn.Module):
+    """Any function of everything it is given, which it also writes down."""
+
+    def __init__(self, signature: str) -> None:
+        super().__init__()
+        self.shapes = [_shape(term) for term in signature.split("->")[1].split(",")]
+        self.seen: list = []
+
+    def forward(self, *inputs, mask=None):
+        masks = list(mask.values()) if isinstance(mask, dict) else [] if mask is None else [mask]
+        self.seen.append((inputs, mask))
+        dtype = next((x.dtype for x in inputs if x.is_floating_point()), torch.float32)
+        flat = torch.cat([x.flatten(1).to(dtype) for x in (*inputs, *masks)], 1)
+        found = []
+        for i, shape in enumerate(self.shapes):
+            width = math.prod(shape)
+            generator = torch.Generator().manual_seed(i)
+            weight = torch.randn(flat.shape[1], width, generator=generator, dtype=torch.float64).to(dtype)
+            found.append((0.3 * flat @ weight).tanh().reshape(len(flat), *shape))
+        return found
+
+
+def _names(term: str) -> list[str]:
+    return [axis.partition(":")[0] for axis in term.split()]
+
+
+def _shape(term: str) -> tuple[int, ...]:
+    return tuple(SIZES[name] for name in _names(term))
+
+
+def inputs_of(signature: str, dtype: torch.dtype, masks: dict, junk: float | None, seed: int = 0) -> list[torch.Tensor]:
+    generator, found = torch.Generator().manual_seed(seed), []
+    for term in signature.split("->", maxsplit=1)[0].split(","):
+        x = torch.randn(3, *_shape(term), generator=generator, dtype=torch.float64).to(dtype)
+        if junk is not None:
+            x = _where_real(x, term, masks, junk)
+        found.append(x)
+    return found
+
+
+def _where_real(x, term, masks, value, batch=1):
+    for place, name in enumerate(_names(term), start=batch):
+        if name in masks:
+            shape = [1] * x.dim()
+            shape[:batch] = masks[name].shape[:-1]
+            shape[place] = x.shape[place]
+            x = torch.where(masks[name].reshape(shape), x, torch.tensor(value, dtype=x.dtype))
+    return x
+
+
+def _along(matrix, x, place):
+    return torch.tensordot(matrix.to(x.dtype), x, ([1], [place])).movedim(0, place)
+
+
+def _matrices(elements, masks, b, k):
+    """The matrix of every axis that moves: permutations, rotations, and the packing of what is only masked."""
+    found = {}
+    for key, g in elements.items():
+        one = g[b, k]
+        if one.dim() == 1:
+            found[key] = torch.zeros(len(one), len(one), dtype=torch.float64)
+            for position, place in enumerate(one.tolist()):
+                found[key][place, position] = 1
+        else:
+            found[key] = one[:, : len(one)].double()
+    for name, mask in masks.items():
+        if name not in found:
+            order = [i for i, real in enumerate(mask[b].tolist()) if real]
+            order += [i for i, real in enumerate(mask[b].tolist()) if not real]
+            found[name] = torch.eye(len(order), dtype=torch.float64)[order].T
+    return found
+
+
+def oracle(base, signature, inputs, masks, elements, draws, as_tensor):
+    """`rho(g) f(rho(g)^-1 x)` for every batch item and draw, one at a time, by matrices."""
+    left, right = (side.split(",") for side in signature.split("->"))
+    rows = []
+    for b in range(len(inputs[0])):
+        real = {name: mask[b] for name, mask in masks.items()}
+        clean = [_where_real(x[b].double(), term, real, 0.0, batch=0) for x, term in zip(inputs, left, strict=True)]
+        centre = {}
+        for i, term in enumerate(left):
+            for place, axis in enumerate(term.split()):
+                if axis.endswith(":point"):
+                    name = _names(term)[place]
+                    others = [other for other in range(clean[i].dim()) if other != place]
+                    count = math.prod(
+                        int(real[_names(term)[o]].sum()) if _names(term)[o] in real else clean[i].shape[o]
+                        for o in others
+                    )
+                    centre.setdefault(name, clean[i].sum(others) / count if others else clean[i])
+                    shape = [1] * clean[i].dim()
+                    shape[place] = -1
+                    clean[i] = _where_real(clean[i] - centre[name].reshape(shape), term, real, 0.0, batch=0)
+        for k in range(draws):
+            matrices = _matrices(elements, masks, b, k)
+            packed = {
+                name: torch.arange(len(one)) < one.sum() for name, one in real.items()
+            }  # real items first, whatever the order
+
+            def moved(x, term, undo, matrices=matrices):
+                for place, axis in enumerate(term.split()):
+                    name, _, kind = axis.partition(":")
+                    if name in matrices:
+                        m = matrices[name] * (torch.linalg.det(matrices[name]) if kind == "axial" else 1)
+                        x = _along(m.T if undo else m, x, place)
+                return x
+
+            seen = [moved(x, term, True).unsqueeze(0) for x, term in zip(clean, left, strict=True)]
+            mask = {name: one.unsqueeze(0) for name, one in packed.items()}
+            found = base(*seen, mask=(next(iter(mask.values())) if as_tensor else mask) if mask else None)
+            row = []
+            for y, term in zip(found, right, strict=True):
+                out = moved(_where_real(y[0], term, packed, 0.0, batch=0), term, False)
+                for place, axis in enumerate(term.split()):
+                    if axis.endswith(":point"):
+                        shape = [1] * out.dim()
+                        shape[place] = -1
+                        out = out + centre[_names(term)[place]].reshape(shape)
+                row.append(_where_real(out, term, real, 0.0, batch=0))
+            rows.append(row)
+    return [torch.stack(one).unflatten(0, (len(inputs[0]), draws)) for one in zip(*rows, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("masking", ["none", "zero", "garbage"])
+@pytest.mark.parametrize("name", ORACLE)
+def test_oracle(name: str, masking: str, dtype: torch.dtype) -> None:
+    signature, bound, masks, as_tensor = ORACLE[name]
+    masks = {} if masking == "none" else masks
+    inputs = inputs_of(signature, dtype, masks, {"none": None, "zero": 0.0, "garbage": float("nan")}[masking])
+    mask = None if not masks else next(iter(masks.values())) if as_tensor else masks
+    probe = Probe(signature)
+    model = Symmetrized(probe, signature, bound, samples=3)
+    noise = model.noise(*inputs, mask=mask, generator=torch.Generator().manual_seed(1))
+    draws = 3 if bound else 1
+    wanted = oracle(Probe(signature), signature, inputs, masks, noise.elements, draws, as_tensor)
+    estimate = model.estimate(*inputs, mask=mask, noise=noise, keep_values=True)
+    tolerance = {"atol": 1e-12, "rtol": 1e-12} if dtype == torch.float64 else {"atol": 2e-5, "rtol": 1e-5}
+    for found, want in zip(estimate.values, wanted, strict=True):
+        torch.testing.assert_close(found.double(), want, **tolerance)
+    for found in (estimate.mean, model(*inputs, mask=mask, noise=noise)):
+        for y, want in zip(found, wanted, strict=True):
+            assert y.dtype == dtype
+            torch.testing.assert_close(y.double(), want.mean(1), **tolerance)
+    for seen, mask_seen in probe.seen:  # what the base was given
+        assert isinstance(mask_seen, torch.Tensor if as_tensor else dict) if masks else mask_seen is None
+        given = {next(iter(masks)): mask_seen} if masks and as_tensor else mask_seen or {}
+        for axis, one in given.items():
+            counts = masks[axis].sum(1).repeat_interleave(draws)
+            assert torch.equal(one, torch.arange(one.shape[1]) < counts[:, None])
+        for x, term in zip(seen, signature.split("->")[0].split(","), strict=True):
+            assert x.shape[0] == 3 * draws
+            assert torch.equal(x, _where_real(x, term, given, 0.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool, torch.uint8])
+def test_inputs_that_are_not_floating(dtype: torch.dtype) -> None:
+    x = torch.randint(0, 2, (3, 5, 5), generator=torch.Generator().manual_seed(0)).to(dtype)
+    probe = Probe("n n -> n, n n")
+    model = Symmetrized(probe, "n n -> n, n n", {"n": S}, samples=3)
+    noise = model.noise(x, mask=HOLES)
+    found = model(x, mask=HOLES, noise=noise)
+    assert probe.seen[0][0][0].dtype == dtype
+    clean = torch.where(HOLES[:, None] & HOLES[:, :, None], x, 0)
+    wanted = oracle(Probe("n n -> n, n n"), "n n -> n, n n", [clean], {"n": HOLES}, noise.elements, 3, True)
+    for y, want in zip(found, wanted, strict=True):
+        torch.testing.assert_close(y.double(), want.mean(1), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+def test_counted_outputs_are_averaged_not_truncated(dtype: torch.dtype) -> None:
+    """A share of true draws is a number between 0 and 1; a base that returns integers may also be refused."""
+    x = torch.tensor([[1.0, -1.0, -1.0, -1.0]])
+    model = Symmetrized(lambda x: (x[:, 0] > 0).to(dtype), "n ->", {"n": S}, samplers.Enumerate())
+    try:
+        found = model(x)
+    except ProbsymError:
+        return
+    torch.testing.assert_close(found.float(), torch.tensor([0.25]))
+
+
+def test_draws_fold_interleaved() -> None:
+    seen = []
+    model = Symmetrized(lambda x, k: seen.append(k) or k, "n c, k -> k", {"n": S}, samples=4)
+    model(torch.randn(3, 5, 2), torch.arange(3.0)[:, None])
+    assert seen[0].flatten().tolist() == [0.0] * 4 + [1.0] * 4 + [2.0] * 4
+
+
+@pytest.mark.parametrize("group", [groups.E(3), groups.SE(3)])
+def test_points_follow_translations_and_vectors_do_not(group: groups.Group) -> None:
+    signature = "n d:point, n d -> n d:point, n d, d:point, k"
+    x, v = inputs_of(signature, torch.float64, {}, None)
+    model = Symmetrized(Probe(signature), signature, {"n": S, "d": group}, samples=3)
+    noise, shift = model.noise(x, v), torch.tensor([5.0, -3.0, 100.0], dtype=torch.float64)
+    here, there = model(x, v, noise=noise), model(x + shift, v, noise=noise)
+    for y, z, moves in zip(here, there, (True, False, True, False), strict=True):
+        torch.testing.assert_close(z, y + shift if moves else y, atol=1e-10, rtol=1e-10)
+
+
+def test_large_translations_in_float32() -> None:
+    signature = "n d:point -> n d, n d:point"
+    x = (inputs_of(signature, torch.float64, {}, None)[0] + 1e4).float()
+    model = Symmetrized(Probe(signature), signature, {"n": S, "d": groups.SE(3)}, samples=3)
+    noise = model.noise(x, generator=torch.Generator().manual_seed(0))
+    wanted = oracle(Probe(signature), signature, [x], {}, noise.elements, 3, True)
+    vectors, points = model(x, noise=noise)
+    assert (vectors - wanted[0].mean(1)).abs().max() < 2e-3  # the inputs themselves are known to 5e-4
+    assert (points - wanted[1].mean(1)).abs().max() < 3e-3
+
+
+def test_several_masks_reach_the_sampler_that_reads_one() -> None:
+    """A net reads the axis it scores; the mask of another axis is none of its business."""
+    x, y = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0)), torch.randn(3, 4, 2)
+    model = Symmetrized(
+        lambda x, y: x[:, 0], "n c, q e -> c", {"n": S}, samplers.Learned(nets.DeepSets(2), reads=(0,)), samples=3
+    )
+    noise = model.noise(x, y, mask={"n": HOLES, "q": OTHER})
+    found = model(x, y, mask={"n": HOLES, "q": OTHER}, noise=noise)
+    torch.testing.assert_close(found, model(x, y, mask={"n": HOLES}, noise=noise))
+
+
+def test_the_mask_of_another_axis_is_not_the_nets() -> None:
+    x = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0))
+    model = Symmetrized(
+        lambda x, y: x[:, 0], "n c, m e -> c", {"n": S}, samplers.Learned(nets.DeepSets(2), reads=(0,)), samples=50
+    )
+    noise = model.noise(x, x, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(model(x, x, mask={"m": HOLES}, noise=noise), model(x, x, noise=noise))
+
+
+# ---------------------------------------------------------------------------------------------- draws and chunks
+
+
+def small(sampler: str = "Learned", setting: str = "S", dtype: torch.dtype = torch.float64, masking: str = "holes"):
+    case = SETTINGS[setting]
+    inputs, mask = make_inputs(case, dtype, masking, torch.Generator().manual_seed(0))
+    return make_model(case, case.outputs[1], sampler, dtype), inputs, mask
+
+
+def test_numbers_of_draws() -> None:
+    rows = []
+    model = Symmetrized(lambda x: rows.append(len(x)) or x[:, 0], "n c -> c", {"n": S}, samples=2, eval_samples=5)
+    x = torch.randn(3, 4, 2)
+    model(x), model(x, samples=7), model.eval()(x), model(x, samples=1), model.estimate(x)
+    assert rows == [6, 21, 15, 3, 15]
+    model.eval_samples = None
+    model(x)
+    assert rows[-1] == 6
+    assert Symmetrized(lambda x: x, "n ->  n", {"n": S}).samples == 1
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("training", [False, True])
+def test_chunks_change_nothing(sampler: str, training: bool) -> None:
+    model, inputs, mask = small(sampler)
+    model.samples = 7
+    noise = model.noise(*inputs, mask=mask, generator=torch.Generator().manual_seed(0))
+    model.train(training)
+    found = []
+    for chunk in (None, 1, 2, 3, 6, 7, 50):
+        model.chunk = chunk
+        model.zero_grad()
+        y = model(*inputs, mask=mask, noise=noise)
+        y.square().sum().backward()
+        gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+        estimate = model.estimate(*inputs, mask=mask, noise=noise, keep_values=True)
+        elements = estimate.elements["n"]
+        found.append(
+            (y, gradient, estimate.mean, estimate.stderr, estimate.values, elements, *estimate.losses.values())
+        )
+    for one in found[1:]:
+        for a, b in zip(one, found[0], strict=True):
+            torch.testing.assert_close(a, b, atol=1e-10, rtol=1e-8, equal_nan=True)
+
+
+@pytest.mark.parametrize("sampler", [None, samplers.Enumerate(), samplers.Frame("sort"), samplers.Frame(exact=False)])
+@pytest.mark.parametrize("training", [False, True])
+def test_chunks_bound_what_the_base_sees(sampler: samplers.Sampler | None, training: bool) -> None:
+    rows = []
+    model = Symmetrized(lambda x: rows.append(len(x)) or x[:, 0], "n -> ", {"n": S}, sampler, samples=6, chunk=2).train(
+        training
+    )
+    model(torch.zeros(1, 4))
+    assert max(rows) <= 2
+
+
+@pytest.mark.parametrize("sampler", [samplers.Frame(), samplers.Frame(exact=False)])
+def test_chunks_bound_what_the_base_sees_of_a_frame(sampler: samplers.Sampler) -> None:
+    rows = []
+    model = Symmetrized(lambda x: rows.append(len(x)) or x[:, 0, 0], "m d -> ", {"d": groups.O(3)}, sampler, 6, chunk=2)
+    model.eval()(torch.randn(1, 5, 3))
+    assert max(rows) <= 2
+
+
+@pytest.mark.parametrize("setting", ["S", "S x SE(3)", "D(4) on images"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_generators(setting: str, sampler: str) -> None:
+    if not applies(setting, sampler):
+        pytest.skip("no such sampler for this group")
+    model, inputs, mask = small(sampler, setting)
+    state = torch.get_rng_state()
+    first, again, other = (model(*inputs, mask=mask, generator=torch.Generator().manual_seed(s)) for s in (0, 0, 1))
+    model.estimate(*inputs, mask=mask, generator=torch.Generator().manual_seed(0))
+    model.noise(*inputs, mask=mask, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(first, again)
+    if sampler in ("Haar", "Learned", "FromHaar"):
+        assert not torch.equal(first, other)
+    elif sampler != "Frame draws":
+        torch.testing.assert_close(first, other, atol=1e-10, rtol=1e-8)
+    noise = model.noise(*inputs, mask=mask, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(model(*inputs, mask=mask, noise=noise), first, atol=0, rtol=0)
+
+
+def test_fixed_noise_belongs_to_the_index() -> None:
+    sampler = samplers.Learned(nets.DeepSets(2), fixed_noise=True)
+    model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": S}, sampler, samples=6).eval()
+    x = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0))
+    ids = torch.tensor([4, 0, 9])
+    values = model.estimate(x, index=ids, keep_values=True).values
+    backwards = model.estimate(x.flip(0), index=ids.flip(0), keep_values=True, chunk=4).values
+    assert torch.equal(values, backwards.flip(0))
+    more = model.estimate(x, index=ids, keep_values=True, samples=4, tol=1e-9, max_samples=8).values
+    assert torch.equal(more[:, :6], values)
+    assert not torch.equal(values, model.estimate(x, index=ids + 1, keep_values=True).values)
+
+
+# ------------------------------------------------------------------------------------- modules, dtypes, precision
+
+
+def test_no_sinkhorn_in_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs, mask = small()
+    monkeypatch.setattr(SoftSort, "prepared", lambda self: pytest.fail("relaxed"))
+    with torch.no_grad():
+        model(*inputs, mask=mask)
+        model.estimate(*inputs, mask=mask)
+
+
+def test_parameters_and_state() -> None:
+    model, inputs, mask = small()
+    names = dict(model.named_parameters())
+    assert any(name.startswith("base.") for name in names)
+    assert any(name.startswith("sampler.net.") for name in names)
+    fresh = make_model(SETTINGS["S"], SETTINGS["S"].outputs[1], "Learned", torch.float64, seed=5)
+    noise = model.noise(*inputs, mask=mask)
+    wanted = model(*inputs, mask=mask, noise=noise)
+    assert not torch.allclose(fresh(*inputs, mask=mask, noise=noise), wanted)
+    fresh.load_state_dict(model.state_dict())
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    for other in (fresh, twin):
+        assert torch.equal(other(*inputs, mask=mask, noise=noise), wanted)
+
+
+def test_one_sampler_in_two_models() -> None:
+    sampler = samplers.Learned(nets.DeepSets(2))
+    x = torch.randn(3, 5, 2)
+    first = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": S}, sampler)
+    second = Symmetrized(
+        lambda x, y: x[:, 0] + y, "n c, c -> c", {"n": S}, sampler=samplers.Learned(sampler.net, reads=(0,))
+    )
+    third = Symmetrized(lambda x: x, "n c -> n c", {"n": S}, sampler, samples=3)
+    noise = first.noise(x)
+    wanted = first(x, noise=noise)
+    torch.testing.assert_close(third(x), x)
+    torch.testing.assert_close(second(x, x[:, 0], noise=noise), wanted + x[:, 0])
+    assert torch.equal(first(x, noise=noise), wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("setting", ["S", "E(3)", "S x SE(3)"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_dtypes(sampler: str, setting: str, dtype: torch.dtype) -> None:
+    if not applies(setting, sampler):
+        pytest.skip("no such sampler for this group")
+    model, inputs, mask = small(sampler, setting, torch.float64)
+    model.float().to(dtype)
+    inputs = [x.to(dtype) for x in inputs]
+    y = model(*inputs, mask=mask, generator=torch.Generator().manual_seed(0))
+    assert y.dtype == dtype
+    assert y.isfinite().all()
+    assert all(
+        p.dtype == (dtype if torch.finfo(dtype).bits >= 32 else torch.float32) for p in model.sampler.parameters()
+    )
+    if torch.finfo(dtype).bits == 64 or (setting != "S" and sampler != "Haar"):
+        return  # other random numbers; or points centred in half precision, which may change a net's choice
+    reference = copy.deepcopy(model).float()  # the same rounded parameters
+    wanted = reference(*(x.float() for x in inputs), mask=mask, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(y.float(), wanted, atol=max(8 * torch.finfo(dtype).eps, 1e-6), rtol=0)
+
+
+@pytest.mark.parametrize("steps", [(torch.float64, torch.float16), (torch.float64, torch.bfloat16, torch.float32)])
+def test_conversion_by_way_of_float64(steps: tuple[torch.dtype, ...]) -> None:
+    model, inputs, mask = small(dtype=torch.float32)
+    for dtype in steps:
+        model.to(dtype)
+    assert model(*(x.to(steps[-1]) for x in inputs), mask=mask).dtype == steps[-1]
+
+
+def test_float64_model_of_integers() -> None:
+    sampler = samplers.Learned(nets.GIN(0, hidden=4, layers=1))
+    model = Symmetrized(bases.MLP([25, 3]), "n n -> k", {"n": S}, sampler, samples=2).double()
+    assert model(torch.ones(3, 5, 5, dtype=torch.bool)).dtype == torch.float64
+
+
+def test_autocast() -> None:
+    case, seen = SETTINGS["S x SE(3)"], []
+    inputs, mask = make_inputs(case, torch.float32, "holes", torch.Generator().manual_seed(0))
+    model = make_model(case, "n d:point", "Learned", torch.float32)
+    for module in model.sampler.net.modules():
+        module.register_forward_hook(lambda module, inputs, out: seen.append(torch.is_autocast_enabled("cpu")))
+    model.base.layers[0].register_forward_hook(lambda module, inputs, out: seen.append(out.dtype))
+    noise = model.noise(*inputs, mask=mask)
+    plain = model.estimate(*inputs, mask=mask, noise=noise)
+    seen.clear()
+    with torch.autocast("cpu", torch.bfloat16):
+        cast = model.estimate(*inputs, mask=mask, noise=noise)
+        model(*inputs, mask=mask).float().sum().backward()
+    assert set(seen) == {False, torch.bfloat16}
+    assert all(torch.equal(cast.elements[key], plain.elements[key]) for key in plain.elements)
+    torch.testing.assert_close(cast.mean.float(), plain.mean, atol=5e-2, rtol=5e-2)
+    gradients = [p.grad for p in model.sampler.parameters() if p.grad is not None]
+    assert gradients
+    assert all(one.dtype == torch.float32 and one.isfinite().all() for one in gradients)
+
+
+def test_autocast_with_outputs_of_two_precisions() -> None:
+    """As on a GPU, where autocast leaves logits in half precision and their softmax in float32."""
+    linear = nn.Linear(8, 3)
+    model = Symmetrized(lambda x: (linear(x.flatten(1)), linear(x.flatten(1)).float()), "n c -> k, k", {"n": S})
+    with torch.autocast("cpu", torch.bfloat16):
+        first, second = model(torch.randn(2, 4, 2))
+    assert (first.dtype, second.dtype) == (torch.bfloat16, torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("setting", ["S", "E(3)", "S x SE(3)"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_one_of_everything(sampler: str, setting: str, dtype: torch.dtype) -> None:
+    """Batch of one, one item, one draw."""
+    if not applies(setting, sampler):
+        pytest.skip("no such sampler for this group")
+    case = SETTINGS[setting]
+    model, inputs, _ = small(sampler, setting, dtype, "none")
+    model.samples = 1
+    assert model(*(x[:1] for x in inputs)).shape[0] == 1
+    if sampler in ("Canonical", "Learned", "Haar") and setting == "S":
+        one = Symmetrized(lambda x, a: x, "n c, n n -> n c", case.groups, model.sampler).to(dtype)
+        x = inputs[0][:1, :1]
+        assert torch.equal(one(x, inputs[1][:1, :1, :1]), x)
+        assert torch.equal(one(inputs[0], inputs[1], mask=torch.arange(5).expand(3, -1) == 2)[:, 2], inputs[0][:, 2])
+
+
+@pytest.mark.parametrize("signature", ["n c, n n -> n c", "n d:point, n d -> n d:point", "n d:point -> d d"])
+def test_gradcheck(signature: str) -> None:
+    bound = {"n": S, "d": groups.E(3)} if "d" in signature else {"n": S}
+    inputs = [x.requires_grad_() for x in inputs_of(signature, torch.float64, {}, None)]
+    model = Symmetrized(lambda *x: Probe(signature)(*x)[0], signature, bound, samples=2)
+    noise = model.noise(*inputs, mask=HOLES)
+    assert torch.autograd.gradcheck(lambda *x: model(*x, mask=HOLES, noise=noise), inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize(
+    "sampler", [name for name in SAMPLERS if name not in ("Frame", "Frame draws", "Haar", "Enumerate")]
+)
+@pytest.mark.parametrize("setting", ["S", "S x SE(3)", "D(4)"])
+def test_gradients_reach_inputs_and_net(sampler: str, setting: str) -> None:
+    model, inputs, mask = small(sampler, setting)
+    inputs = [x.requires_grad_() for x in inputs]
+    model.train()(*inputs, mask=mask).square().sum().backward()
+    assert all(x.grad is not None and x.grad.isfinite().all() and x.grad.abs().max() > 0 for x in inputs)
+    grads = [p.grad for p in model.sampler.net.parameters()]
+    assert (
+        sum(g is not None and g.isfinite().all().item() and g.abs().max().item() > 0 for g in grads) >= len(grads) // 2
+    )
+
+
+# ------------------------------------------------------------------------------------------- compile and export
+
+COMPILED = [("S", "Haar"), ("S", "Learned"), ("S x SE(3)", "Haar"), ("S x SE(3)", "Learned"), ("S", "FromHaar")]
+
+
+def _compiled(model, inputs, mask, **options):
+    torch._dynamo.reset()
+    noise = model.noise(*inputs, mask=mask)
+    found = []
+    for call in (model, torch.compile(model, **options)):
+        model.zero_grad()
+        y = call(*inputs, mask=mask, noise=noise)
+        y.square().sum().backward()
+        found.append([y.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("setting", "sampler"), COMPILED)
+def test_compile_in_one_graph(setting: str, sampler: str) -> None:
+    model, inputs, mask = small(sampler, setting, torch.float32)
+    _compiled(model, inputs, mask, backend="aot_eager", fullgraph=True)
+
+
+@pytest.mark.filterwarnings("ignore")  # of graph breaks
+@pytest.mark.parametrize("sampler", ["Learned", "Frame"])
+def test_compile(sampler: str) -> None:
+    model, inputs, mask = small(sampler, "S x SE(3)", torch.float32)
+    _compiled(model, inputs, mask, backend="aot_eager")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of inductor's own
+def test_compile_by_inductor() -> None:
+    sampler = samplers.Learned(nets.DeepSets(2, hidden=4))
+    model = Symmetrized(nn.Sequential(nn.Flatten(), nn.Linear(10, 3)), "n c -> k", {"n": S}, sampler, samples=3)
+    _compiled(model, [torch.randn(3, 5, 2)], None)
+
+
+@pytest.mark.parametrize(("setting", "sampler"), COMPILED)
+def test_export(setting: str, sampler: str) -> None:
+    model, inputs, mask = small(sampler, setting, torch.float32)
+    noise, other = (model.noise(*inputs, mask=mask) for _ in range(2))
+    with torch.no_grad():
+        program = torch.export.export(model, tuple(inputs), {"mask": mask, "noise": noise})
+        for one in (noise, other):
+            wanted = model(*inputs, mask=mask, noise=one)
+            torch.testing.assert_close(program.module()(*inputs, mask=mask, noise=one), wanted)
