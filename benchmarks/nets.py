@@ -22,48 +22,97 @@ from benchmarks.record import captured, finish, provenance, side_by_side
 from probsym.nets import GIN, VNDGCNN
 from tests.nets import naive
 
-Call = Callable[[], tuple[Tensor, ...]]
+Call = Callable[..., tuple[Tensor, ...]]
 
 
-def graphs(device: torch.device) -> tuple[nn.Module, Call, Call]:
-    """GIN and its two ways of calling."""
+def graphs(device: torch.device) -> tuple[nn.Module, Call, Call, tuple[Tensor, ...]]:
+    """GIN, our way of calling it and the naive one, and the inputs."""
     batch, draws, n = 100, 10, 64
-    net = GIN(in_channels=2).to(device)
-    x = torch.rand(batch, draws, n, 2, device=device)
     upper = (torch.rand(batch, n, n, device=device) < 0.1).float().triu(1)
-    adjacency = upper + upper.mT
+    net = GIN(in_channels=2).to(device)
 
-    def ours() -> tuple[Tensor, ...]:
-        scores = net(x, adjacency).scores
-        return (scores,)
+    def ours(x: Tensor, adjacency: Tensor) -> tuple[Tensor, ...]:
+        return (tensor(net(x, adjacency).scores),)
 
-    def repeated() -> tuple[Tensor, ...]:
+    def repeated(x: Tensor, adjacency: Tensor) -> tuple[Tensor, ...]:
         (scores,) = naive.gin(net, [x.flatten(0, 1)], [adjacency.repeat_interleave(draws, 0)])
         return (scores.view(batch, draws, n),)
 
-    return net, ours, repeated
+    return net, ours, repeated, (torch.rand(batch, draws, n, 2, device=device), upper + upper.mT)
 
 
-def points(device: torch.device) -> tuple[nn.Module, Call, Call]:
-    """VNDGCNN and its two ways of calling."""
+def points(device: torch.device) -> tuple[nn.Module, Call, Call, tuple[Tensor, ...]]:
+    """VNDGCNN, our way of calling it and the naive one, and the inputs."""
     batch, draws, n = 100, 20, 5
     net = VNDGCNN(in_channels=2).to(device)
-    position, velocity = torch.randn(2, batch, draws, n, 3, device=device)
 
-    def ours() -> tuple[Tensor, ...]:
+    def ours(position: Tensor, velocity: Tensor) -> tuple[Tensor, ...]:
         features = net(position, velocity)
-        return features.scores, features.vectors
+        return tensor(features.scores), tensor(features.vectors)
 
-    def gathered() -> tuple[Tensor, ...]:
+    def gathered(position: Tensor, velocity: Tensor) -> tuple[Tensor, ...]:
         (scores,), (vectors,) = naive.vn_dgcnn(net, [torch.stack([position, velocity], -1).flatten(0, 1)])
         return scores.view(batch, draws, n), vectors.view(batch, draws, 3, 3)
 
-    return net, ours, gathered
+    return net, ours, gathered, tuple(torch.randn(2, batch, draws, n, 3, device=device))
 
 
-def check(net: nn.Module, ours: Call, other: Call) -> float:
-    """The largest difference of the two, relative to the largest number, in float64 and on a CPU's or GPU's rounding."""
-    net.double()
-    gaps = [(a - b).abs().max() / b.abs().max() for a, b in zip(ours(), other(), strict=True)]
-    net.float()
+def tensor(feature: object) -> Tensor:
+    """The one feature of a net that was asked for one."""
+    assert isinstance(feature, Tensor)
+    return feature
+
+
+def gap(net: nn.Module, ours: Call, other: Call, inputs: tuple[Tensor, ...]) -> float:
+    """The largest difference of the two in float64, relative to the largest number."""
+    exact = tuple(x.double() for x in inputs)
+    with torch.no_grad():
+        net.double()
+        gaps = [(a - b).abs().max() / b.abs().max() for a, b in zip(ours(*exact), other(*exact), strict=True)]
+        net.float()
     return float(torch.stack(gaps).max())
+
+
+def step(net: nn.Module, call: Call, inputs: tuple[Tensor, ...]) -> Callable[[], object]:
+    """Forward and backward; gradients are replaced, not added."""
+
+    def run() -> object:
+        net.zero_grad(set_to_none=True)
+        outputs = call(*inputs)
+        torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])
+        return outputs
+
+    return run
+
+
+def main() -> None:
+    """Check and time both nets, print the table, end with JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    seconds: dict[str, dict[str, float]] = {}
+    ratios: dict[str, float] = {}
+    for name, setting in (("gin", graphs), ("vn_dgcnn", points)):
+        torch.manual_seed(0)
+        net, ours, other, inputs = setting(device)
+        off = gap(net, ours, other, inputs)
+        if off > 1e-8:
+            raise SystemExit(f"Expected {name} and its naive form to agree (got a difference of {off:.1e})")
+        runs = {"ours": step(net, ours, inputs), "naive": step(net, other, inputs)}
+        if device.type == "cuda":
+            runs |= {f"{which}_graph": captured(run) for which, run in runs.items()}
+        found = side_by_side(runs, repeats=arguments.repeats, device=device)
+        seconds[name] = found
+        ratios |= {
+            f"{name}{mode}": found["naive" + mode] / found["ours" + mode] for mode in ("", "_graph")[: len(found) // 2]
+        }
+        print(f"{name:9}" + "".join(f"   {which} {1e3 * span:8.3f} ms" for which, span in found.items()))
+    result = {"benchmark": "nets", "seconds": seconds, "ratios": ratios, **provenance(device)}
+    finish(result, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

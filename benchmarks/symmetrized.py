@@ -9,6 +9,7 @@ Run: python benchmarks/symmetrized.py [--device cuda] [--out FILE]. The last lin
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -48,7 +49,7 @@ def compare(device: torch.device, repeats: int) -> dict[str, dict[str, float]]:
 
     runs: dict[str, Callable[[], Tensor]] = {"bare": lambda: base(features, adjacency)}
     for name, model in models.items():
-        runs[name] = lambda model=model: model(features, adjacency, mask=mask)
+        runs[name] = partial(model, features, adjacency, mask=mask)
     seconds = {}
     for phase in ("eval", "train"):
         for model in models.values():

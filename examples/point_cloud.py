@@ -1,4 +1,4 @@
-"""A point cloud under SE(3): a plain set network that says where the tip of a noisy arrow is, however the arrow lies."""
+"""A point cloud under SE(3): a plain set network that finds the tip of a noisy arrow, however the arrow lies."""
 
 import torch
 from torch import Tensor, nn

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from probsym import Signature, groups
 from probsym.ops import gram_schmidt, soft_sort
-from probsym.testing import assert_group_laws
+from probsym.testing import assert_equivariant, assert_group_laws
+from tests.symmetrized_cases import SAMPLERS, SETTINGS, applies, make_inputs, make_model
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -90,3 +91,37 @@ def test_group_laws_and_signature(group: groups.Group) -> None:
     (moved,) = signature.act({"a": elements}, [x])
     (wanted,) = signature.act({"a": elements.cpu()}, [x.cpu()])
     assert close(moved, wanted, 1e-5)
+
+
+@pytest.mark.parametrize("masking", ["none", "holes"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_symmetrized_models_are_equivariant(setting: str, sampler: str, masking: str) -> None:
+    case = SETTINGS[setting]
+    if not applies(setting, sampler):
+        pytest.skip("no such sampler for this group")
+    inputs, mask = make_inputs(case, torch.float64, masking, torch.Generator().manual_seed(1))
+    inputs = [x.cuda() for x in inputs]
+    mask = torch.utils._pytree.tree_map(lambda one: one if one is None else one.cuda(), mask)
+    for output in case.outputs:
+        model = make_model(case, output, sampler, torch.float64).cuda()
+        assert_equivariant(model, *inputs, mask=mask, generator=torch.Generator("cuda").manual_seed(2))
+
+
+@pytest.mark.parametrize("setting", ["S", "S x SE(3)", "D(4) on images"])
+def test_symmetrized_training_step_agrees_with_a_cpu(setting: str) -> None:
+    case = SETTINGS[setting]
+    inputs, mask = make_inputs(case, torch.float64, "holes", torch.Generator().manual_seed(1))
+    gradients = []
+    for device in ("cpu", "cuda"):
+        model = make_model(case, case.outputs[0], "Learned", torch.float64).train()
+        noise = model.noise(*inputs, mask=mask, samples=3, generator=torch.Generator().manual_seed(3))
+        model.to(device)
+        there = torch.utils._pytree.tree_map(lambda one: one.to(device), noise)
+        estimate = model.estimate(
+            *(x.to(device) for x in inputs), mask=None if mask is None else mask.to(device), noise=there
+        )
+        loss = estimate.mean.square().sum() + sum(estimate.losses.values())
+        loss.backward()
+        gradients.append(torch.cat([p.grad.flatten().cpu() for p in model.parameters() if p.grad is not None]))
+    assert close(gradients[1], gradients[0], 1e-8)

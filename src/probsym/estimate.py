@@ -18,8 +18,9 @@ class Estimate:
     """What `Symmetrized.estimate` returns.
 
     `mean` and `stderr` are shaped as the output, (B, ...), or are tuples where there are several. The standard error is
-    NaN where one draw was made, and zero where the average is the expectation itself. `elements` are those drawn, by
-    axis, (B, K, ...). `values` are the K outputs themselves, (B, K, ...), if they were asked for.
+    NaN where one draw was made or draws depend on each other, and zero where the average is the expectation itself.
+    `elements` are those drawn, by axis, (B, K, ...). `values` are the K outputs themselves, (B, K, ...), if they were
+    asked for.
     """
 
     mean: Outputs
@@ -48,8 +49,8 @@ class Average:
     """Sums over draws that may come in parts: a differentiable mean, and its standard error if asked for.
 
     For weights w and values y the mean is m = sum w y / sum w, and its squared standard error
-    `K / (K - 1) sum w^2 (y - m)^2 / (sum w)^2`, the usual one for equal weights. Squares are taken about the first
-    value, so that nothing cancels.
+    `K / (K - 1) sum w^2 (y - m)^2 / (sum w)^2`, the usual one for equal weights; K counts the weights that are not
+    zero. Squares are taken about the first value, so that nothing cancels.
     """
 
     def __init__(self, statistics: bool) -> None:
@@ -61,20 +62,23 @@ class Average:
         self.origins: list[Tensor] = []
         self.squares: list[tuple[Tensor, Tensor, Tensor]] = []
         self.exact: Tensor | None = None
+        self.dependent: Tensor | None = None
+        self.counted: Tensor | int = 0
 
     def add(self, values: Sequence[Tensor], draw: Draw) -> None:
         """Add the values (B, K, ...) of a draw."""
         first = not self.sums
-        self.dtypes = [y.dtype for y in values]
+        self.dtypes = [y.dtype if y.is_floating_point() else torch.float32 for y in values]
         precise = [y.to(torch.promote_types(y.dtype, torch.float32)) for y in values]
         self.count += draw.count
-        self.exact = draw.exact
+        self.exact, self.dependent = draw.exact, draw.dependent
+        self.counted = self.counted + (draw.count if draw.weights is None else (draw.weights != 0).sum(1))
         if draw.weights is None:
             self.weight = self.weight + draw.count
             sums = [y.squeeze(1) if draw.count == 1 else y.sum(1) for y in precise]
         else:
             self.weight = self.weight + draw.weights.sum(1)
-            sums = [(y * _like(draw.weights, y)).sum(1) for y in precise]
+            sums = [(y * _like(draw.weights.to(y.dtype), y)).sum(1) for y in precise]
         self.sums = sums if first else [a + b for a, b in zip(self.sums, sums, strict=True)]
         if self.statistics:
             self._add_squares([y.detach() for y in precise], draw, first)
@@ -100,7 +104,7 @@ class Average:
 
     def _mean(self) -> list[Tensor]:
         if isinstance(self.weight, Tensor):
-            return [total / _like(self.weight, total) for total in self.sums]
+            return [total / _like(self.weight.to(total.dtype), total) for total in self.sums]
         return [total / self.weight for total in self.sums] if self.weight != 1 else self.sums
 
     def stderr(self) -> list[Tensor]:
@@ -109,9 +113,12 @@ class Average:
         for mean, origin, (one, off, square) in zip(self._mean(), self.origins, self.squares, strict=True):
             m = mean.detach() - origin.squeeze(1)
             spread = (square - 2 * m * off + m.square() * one).clamp(min=0)
-            weight = _like(self.weight, mean) if isinstance(self.weight, Tensor) else self.weight
-            ratio = self.count / (self.count - 1) if self.count > 1 else torch.nan
-            error = (ratio * spread).sqrt() / weight
+            weight = _like(self.weight.to(mean.dtype), mean) if isinstance(self.weight, Tensor) else self.weight
+            count = torch.as_tensor(self.counted, dtype=mean.dtype, device=mean.device)
+            ratio = torch.where(count > 1, count / (count - 1), torch.nan)
+            error = (_like(ratio, mean) * spread).sqrt() / weight
+            if self.dependent is not None:
+                error = torch.where(_like(self.dependent, error), torch.nan, error)
             if self.exact is not None:
                 error = torch.where(_like(self.exact, error), 0.0, error)
             found.append(error)

@@ -58,7 +58,8 @@ class Term:
 
     def places(self) -> list[tuple[Axis, int | tuple[int, int]]]:
         """Every axis with its place in the tensor, counted from the end, so that batch axes may come and go."""
-        place, found = -len(self.names), list[tuple[Axis, int | tuple[int, int]]]()
+        found: list[tuple[Axis, int | tuple[int, int]]] = []
+        place = -len(self.names)
         for axis in self.axes:
             found.append((axis, (place, place + 1) if axis.kind == "grid" else place))
             place += len(axis.names)

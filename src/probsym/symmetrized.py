@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym.calls import takes_mask
-from probsym.errors import RangeError, ShapeError, SignatureError
+from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Outputs
 from probsym.groups import E, Group
 from probsym.samplers.base import Sampler
@@ -84,7 +84,7 @@ class Symmetrized(nn.Module):
         index: Tensor | None = None,
     ) -> Outputs:
         """The average over the draws: a tensor, or a tuple where the signature has several outputs."""
-        batch = Batch.prepare(self.signature, inputs, mask, index)
+        batch = self._batch(inputs, mask, index)
         noise = self._noise(batch, samples, generator, noise)
         average = Average(statistics=False)
         for draw in self._draws(batch, noise, self.chunk):
@@ -120,11 +120,14 @@ class Symmetrized(nn.Module):
         """
         if tol is not None and (not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
-        batch = Batch.prepare(self.signature, inputs, mask, index)
-        average, parts, kept = Average(statistics=True), list[Draw](), list[tuple[Tensor, ...]]()
+        _positive(max_samples, "max_samples")
+        batch = self._batch(inputs, mask, index)
+        average = Average(statistics=True)
+        parts: list[Draw] = []
+        kept: list[tuple[Tensor, ...]] = []
         chunk = self.chunk if chunk is None else _positive(chunk, "chunk")
         while True:
-            numbers = self._noise(batch, samples, generator, noise, start=average.count)
+            numbers = self._noise(batch, samples, generator, noise, average.count, None if tol is None else max_samples)
             for draw in self._draws(batch, numbers, chunk):
                 values = self._values(batch, draw, mask)
                 average.add(values, draw)
@@ -151,11 +154,15 @@ class Symmetrized(nn.Module):
         index: Tensor | None = None,
     ) -> Noise:
         """The random numbers behind the draws for these inputs, to be given back as `noise=`."""
-        return self._noise(Batch.prepare(self.signature, inputs, mask, index), samples, generator, None)
+        return self._noise(self._batch(inputs, mask, index), samples, generator, None)
 
     def move_noise(self, g: Mapping[str, Tensor], noise: Noise) -> Noise:
         """The noise that belongs to the inputs moved by g, so that `phi(g x; g noise) = g phi(x; noise)`."""
         return self.sampler.move(self.signature, g, noise)
+
+    def _batch(self, inputs: Sequence[Tensor], mask: Mask | None, index: Tensor | None) -> Batch:
+        own = next((one.dtype for one in self.parameters() if one.is_floating_point()), torch.get_default_dtype())
+        return Batch.prepare(self.signature, inputs, mask, index, default=own)
 
     def _noise(
         self,
@@ -164,26 +171,27 @@ class Symmetrized(nn.Module):
         generator: torch.Generator | None,
         noise: Noise | None,
         start: int = 0,
+        stop: int | None = None,
     ) -> Noise:
         if noise is not None:
             if samples is not None or generator is not None:
                 raise RangeError("Expected neither samples nor generator beside explicit noise (got one)")
-            found = next((one.shape[0] for one in noise.tensors()), len(batch))
-            if found != len(batch):
-                raise ShapeError(f"Expected noise for a batch of {len(batch)} (got {found})")
+            self.sampler.check_noise(batch, noise)
             return noise
         if samples is not None:
             _positive(samples, "samples")
             if self.sampler.exact:
                 raise RangeError(f"Expected no samples for a sampler that lists its elements (got {samples})")
         own = self.samples if self.training or self.eval_samples is None else self.eval_samples
+        draws = own if samples is None else samples
+        draws = draws if stop is None else max(1, min(draws, stop - start))
         with self._own_precision(batch):
-            return self.sampler.noise(batch, own if samples is None else samples, generator, start=start)
+            return self.sampler.noise(batch, draws, generator, start=start)
 
     def _draws(self, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[Draw]:
         """The draws in parts of `chunk`. In training the sampler sees them all at once: statistics of its norms."""
         draws = noise.draws()
-        if chunk is None or self.training or draws is None:
+        if chunk is None or self.training or self.sampler.exact or draws is None:
             with self._own_precision(batch):
                 whole = self.sampler(batch, noise)
             step = chunk or whole.count

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from probsym.nets import GIN, VNDGCNN, MaskedBatchNorm
+from probsym.nets.gin import Layer
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorMaxPool
 
 Parts = Sequence[Tensor]
@@ -41,7 +42,9 @@ def gin(net: GIN, nodes: Parts, adjacency: Parts) -> list[Tensor]:
         matrix[:, :, n] = 1
         matrices.append(matrix)
     for layer in net.layers:
-        hidden = each(lambda a, h, e=layer.epsilon: (a + (1 + e) * torch.eye(a.shape[-1]).to(a)) @ h, matrices, hidden)
+        assert isinstance(layer, Layer)
+        loops = [torch.eye(a.shape[-1], dtype=a.dtype, device=a.device) * (1 + layer.epsilon) for a in matrices]
+        hidden = each(lambda a, loop, h: (a + loop) @ h, matrices, loops, hidden)
         hidden = each(torch.relu, batch_norm(layer.inner_norm, each(layer.inner, hidden)))
         hidden = each(torch.relu, batch_norm(layer.outer_norm, each(layer.outer, hidden)))
     return [net.head(h)[:, :-1, 0] for h in hidden]
@@ -53,10 +56,10 @@ def leaky(layer: VectorLeakyReLU, parts: Parts) -> list[Tensor]:
     out = []
     for q, k, length, scaled in zip(features, directions, lengths, batch_norm(layer.norm, lengths), strict=True):
         unit = q / length.unsqueeze(-2)
-        q = unit * scaled.unsqueeze(-2)
-        along = (q * k).sum(-2, keepdim=True)
-        flat = q - along / (k * k).sum(-2, keepdim=True) * k
-        out.append(torch.where(along >= 0, q, 0.2 * q + 0.8 * flat))
+        vector = unit * scaled.unsqueeze(-2)
+        along = (vector * k).sum(-2, keepdim=True)
+        flat = vector - along / (k * k).sum(-2, keepdim=True) * k
+        out.append(torch.where(along >= 0, vector, 0.2 * vector + 0.8 * flat))
     return out
 
 
@@ -72,13 +75,16 @@ def edges(x: Tensor, neighbours: int) -> Tensor:
     flat = x.reshape(rows, n, d * channels)
     distance = (flat.unsqueeze(1) - flat.unsqueeze(2)).square().sum(-1)
     index = distance.topk(min(neighbours, n), largest=False).indices
-    near = x[torch.arange(rows).to(index)[:, None, None], index]
+    near = x[torch.arange(rows, device=x.device)[:, None, None], index]
     own = x.unsqueeze(2).expand_as(near)
     return torch.cat([near - own, own], -1)
 
 
 def vn_dgcnn(net: VNDGCNN, sets: Parts) -> tuple[list[Tensor], list[Tensor]]:
     """Scores (rows, n) and vectors (rows, d, d) of sets (rows, n, d, channels), for each size n."""
+    assert net.second is not None
+    assert net.frame is not None
+    assert net.score is not None
     levels = [sets]
     for layer in (net.first, net.second):
         pairs = leaky(layer.edge, [edges(x, net.neighbours) for x in levels[-1]])

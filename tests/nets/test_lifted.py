@@ -55,17 +55,23 @@ def test_draws_are_optional_where_the_rank_is_known():
     assert (lifted.perturbs, lifted.extra_noise) == ((0,), 0)
 
 
-def test_mask_reaches_the_net_row_by_row():
-    class Masked(nn.Module):
-        def forward(self, x, mask):
-            return (x[..., 0] * mask).sum(-1)
+class Masked(nn.Module):
+    def forward(self, x, mask):
+        return (x[..., 0] * mask).sum(-1)
 
+
+def test_mask_reaches_the_net_row_by_row():
     group, x, mask = C(4), normal(3, 2, 6, 2), torch.rand(3, 6, generator=torch.Generator().manual_seed(1)) < 0.5
     logits = Lifted(Masked(), group)(x, mask=mask).logits
     for element in group.elements():
         moved = group.act(group.inverse(element), x)[..., 0]
         assert_close(logits[..., element], (moved * mask.unsqueeze(1)).sum(-1))
     assert_close(Lifted(Masked(), group, rank=2)(x[:, 1], mask=mask).logits, logits[:, 1])
+
+
+def test_a_net_without_a_mask_is_called_without():
+    lifted, x = Lifted(flat_net(12), C(3)), normal(3, 2, 6, 2)
+    assert torch.equal(lifted(x, torch.zeros(3, 6, dtype=torch.bool)).logits, lifted(x).logits)
 
 
 def test_gradient_reaches_the_net():
@@ -91,6 +97,6 @@ def test_refuses_malformed_calls():
     with pytest.raises(ShapeError, match=r"one number for each of 18 rows \(got \(18, 12\)\)"):
         Lifted(nn.Flatten(), C(3))(torch.zeros(3, 2, 6, 2))
     with pytest.raises(MaskError, match="batch size 3"):
-        Lifted(net, C(3))(normal(3, 2, 6, 2), torch.ones(2, 6, dtype=torch.bool))
+        Lifted(Masked(), C(3))(torch.zeros(3, 2, 6, 2), torch.ones(2, 6, dtype=torch.bool))
     with pytest.raises(MaskError, match="boolean"):
-        Lifted(net, C(3))(normal(3, 2, 6, 2), torch.ones(3, 6))
+        Lifted(Masked(), C(3))(torch.zeros(3, 2, 6, 2), torch.ones(3, 6))

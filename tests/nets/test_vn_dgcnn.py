@@ -50,33 +50,38 @@ def test_parameter_counts():
     assert count(VNDGCNN(2, scores=False)) == 2 * 4 * 32 + 2 * 32 + 32 * 32 + 32 * 32 + 32 * 3
 
 
-@both_dtypes
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize(("n", "d"), [(5, 3), (9, 2), (20, 3)])
-def test_agrees_with_the_formula(n, d, masked, training, dtype):
-    net = build(dtype=dtype, hidden=12, d=d).train(training)
+def test_agrees_with_the_formula(n, d, masked, training):
+    net = build(hidden=12, d=d).train(training)
     mask = some_mask(6, n)
     given, mask = (mask, mask) if masked else (None, torch.ones_like(mask))
-    # computed in float64, so that float32 is compared with the truth
-    x = normal(6, 3, n, d, 2).to(dtype).requires_grad_()
-    found = net(*x.unbind(-1), mask=given)
-    net.double()
-    exact = x.detach().double().requires_grad_()
-    scores, vectors = naive.vn_dgcnn(net, [exact[i][:, real] for i, real in enumerate(mask)])
-    cotangents = [normal(6, 3, n, seed=4), normal(6, 3, d, d, seed=5)]
-    loss, wanted = 0.0, 0.0
-    tolerance = {"rtol": 1e-8, "atol": 1e-9} if dtype == torch.float64 else {"rtol": 2e-3, "atol": 2e-3}
+    x = normal(6, 3, n, d, 2)
+    leaf, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+    found = net(*leaf.unbind(-1), mask=given)
+    scores, vectors = naive.vn_dgcnn(net, [other[i][:, real] for i, real in enumerate(mask)])
+    cotangents = normal(6, 3, n, seed=4), normal(6, 3, d, d, seed=5)
+    wanted = 0.0
     for i, real in enumerate(mask):
-        assert_close(found.scores[i][:, real].double(), scores[i], **tolerance)
-        assert_close(found.vectors[i].double(), vectors[i], **tolerance)
+        assert_close(found.scores[i][:, real], scores[i], rtol=1e-8, atol=1e-9)
+        assert_close(found.vectors[i], vectors[i], rtol=1e-8, atol=1e-9)
         wanted = wanted + (scores[i] * cotangents[0][i][:, real]).sum() + (vectors[i] * cotangents[1][i]).sum()
     loss = (found.scores * cotangents[0]).sum() + (found.vectors * cotangents[1]).sum()
-    (got,), (want,) = torch.autograd.grad(loss, x), torch.autograd.grad(wanted, exact)
-    if dtype == torch.float64:
-        assert_close(got, want, rtol=1e-6, atol=1e-7)
-    else:
-        assert (got.double() - want).norm() < 1e-2 * want.norm()
+    trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
+    got = torch.autograd.grad(loss, [leaf, *trained])
+    assert_close(got, torch.autograd.grad(wanted, [other, *trained]), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [5, 20])
+def test_float32_agrees_with_float64(n):
+    """Except in sets where two vectors tie in float32 and not in float64: one in ten, of 20 points."""
+    net, x = build(dtype=torch.float32).eval(), normal(50, 3, n, 3, 2).float()
+    rough = net(*x.unbind(-1))
+    exact = net.double()(*x.double().unbind(-1))
+    assert rough.scores.dtype == rough.vectors.dtype == torch.float32
+    for a, b in ((rough.scores, exact.scores), (rough.vectors, exact.vectors)):
+        assert ((a - b).abs() < 1e-4).float().mean() > 0.8
 
 
 @pytest.mark.parametrize("training", [True, False])

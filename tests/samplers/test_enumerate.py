@@ -137,7 +137,7 @@ def test_product_is_the_sum_over_both(keys, masking, dtype):
     estimate = model.estimate(x, mask=mask)
     close(estimate.mean.detach(), wanted, dtype)
     assert not estimate.stderr.any()
-    seen = {tuple(n.tolist()) + (int(d),) for n, d in zip(*(estimate.elements[key][0] for key in "nd"), strict=True)}
+    seen = {(*n.tolist(), int(d)) for n, d in zip(*(estimate.elements[key][0] for key in "nd"), strict=True)}
     assert len(seen) == {"none": 96, "holes": 8}[masking]
 
 

@@ -94,9 +94,7 @@ def literal_axes(x, group):
     _, vectors = np.linalg.eigh(x.T @ x)
     for signs in itertools.product((1, -1), repeat=x.shape[1]):
         q = vectors[:, ::-1] * np.array(signs)
-        if isinstance(group, groups.O) and not isinstance(group, groups.SO):
-            yield q
-        elif type(group) is groups.E or np.linalg.det(q) > 0:
+        if type(group) in (groups.O, groups.E) or np.linalg.det(q) > 0:
             yield q
 
 
@@ -392,7 +390,7 @@ def test_sort_on_a_graph_is_asked_for(kind):
 def literal_pose(x, group):
     """Every sign of the axes, and the points in them, largest coordinates first."""
     for q in literal_axes(x, group):
-        order = sorted(range(len(x)), key=lambda i: tuple(-(x[i] @ q)))  # noqa: B023
+        order = sorted(range(len(x)), key=lambda i: tuple(-(x[i] @ q)))
         yield q, np.eye(len(x))[:, order]
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from tests.groups.uniformity import NEVER, STANDARD_ERRORS, first_moments, seeded, uniform
 
 from probsym import Symmetrized, groups, samplers
 from probsym.samplers import Noise
+from tests.groups.uniformity import NEVER, STANDARD_ERRORS, first_moments, seeded, uniform
 
 DTYPES = [torch.float64, torch.float32]
 

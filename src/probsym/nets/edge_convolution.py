@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from probsym.nets.features import check_size
-from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool, shares
+from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool
 
 ALL_PAIRS = 16
 """Up to so many points every pair is an edge, used or not: cheaper than gathering neighbours."""
@@ -44,7 +44,9 @@ class EdgeConvolution(nn.Module):
         ends = *_ends(x, self.edge.feature.weight), *_ends(x, self.edge.direction.weight)
         squares, products, direction_squares = _Products.apply(index, *ends)
         a, b = self.edge.gates(squares, products, direction_squares, x, edges)
-        return _Pool.apply(index, edges, self.pool.direction.weight, a, b, *ends)
+        # the ReLU only shortens a q
+        lengths = a.detach().abs() * squares.detach().sqrt()
+        return _Pool.apply(index, edges, self.pool, lengths, a, b, *ends)
 
 
 def _ends(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -103,14 +105,15 @@ class _Products(torch.autograd.Function):
 
 
 class _Pool(torch.autograd.Function):
-    """`sum_j s (a q + b k)` over each point's edges, s being the shares of the maximum."""
+    """`sum_j s (a q + b k)` over each point's edges, s being the shares of the pool."""
 
     @staticmethod
     def forward(
         ctx: Any,
         index: Tensor | None,
         edges: Tensor | None,
-        weight: Tensor,
+        pool: VectorMaxPool,
+        lengths: Tensor,
         a: Tensor,
         b: Tensor,
         *ends: Tensor,
@@ -121,8 +124,8 @@ class _Pool(torch.autograd.Function):
         ]
         products = torch.zeros_like(a)
         for y in vectors:
-            products.addcmul_(y, linear(y, weight))
-        share = shares(products, edges)
+            products.addcmul_(y, pool.direction(y))
+        share = pool.shares(products, lengths, edges)
         ctx.save_for_backward(index, share, a, b, *ends)
         return torch.stack([(share * y).sum(0) for y in vectors])
 
@@ -137,7 +140,7 @@ class _Pool(torch.autograd.Function):
             to_a.addcmul_(edge, _pair(near_q, own_q, index))
             to_b.addcmul_(edge, _pair(near_k, own_k, index))
             parts.append((*_unpair(a * edge, index), *_unpair(b * edge, index)))
-        return None, None, None, to_a, to_b, *_gather_ends(parts)
+        return None, None, None, None, to_a, to_b, *_gather_ends(parts)
 
 
 @torch.no_grad()

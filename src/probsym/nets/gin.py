@@ -36,7 +36,7 @@ class GIN(nn.Module):
         self.channels = in_channels + self.extra_noise
         self.virtual = nn.Parameter(torch.randn(self.channels))
         widths = [self.channels] + [hidden] * layers
-        self.layers = nn.ModuleList(_Layer(width, hidden, dropout) for width in widths[:-1])
+        self.layers = nn.ModuleList(Layer(width, hidden, dropout) for width in widths[:-1])
         self.head = nn.Linear(hidden, 1)
 
     def forward(self, x: Tensor, adjacency: Tensor, mask: Tensor | None = None) -> Features:
@@ -77,7 +77,9 @@ class GIN(nn.Module):
         return torch.cat([adjacency, mask.unsqueeze(1).to(adjacency.dtype)], dim=1)
 
 
-class _Layer(nn.Module):
+class Layer(nn.Module):
+    """One layer, on hidden (B, n + 1, K, width) with the virtual node last; links (B, n + 1, n), real (B, n + 1, 1)."""
+
     def __init__(self, width: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.epsilon = nn.Parameter(torch.rand(()))

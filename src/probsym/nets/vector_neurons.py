@@ -18,7 +18,7 @@ from probsym.ops.gram_schmidt import TOLERANCE
 
 SLOPE = 0.2
 TIE = {torch.float32: 1e-5, torch.float64: 1e-10}
-"""Numbers that differ by less, relative to the largest of them, are the same up to rounding."""
+"""Numbers that differ by less, relative to what they are made of, are the same up to rounding."""
 
 
 class VectorLinear(nn.Linear):
@@ -88,22 +88,24 @@ class VectorMaxPool(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         with torch.no_grad():
-            share = shares((x * self.direction(x)).sum(0), mask)
+            share = self.shares((x * self.direction(x)).sum(0), (x * x).sum(0).sqrt(), mask)
         return (share * x).sum(1)
 
+    def shares(self, products: Tensor, lengths: Tensor, mask: Tensor | None) -> Tensor:
+        """The part of each x_j in the result, from its product and a bound of its length, all (m, ..., channels).
 
-def shares(products: Tensor, mask: Tensor | None) -> Tensor:
-    """The part of each of m items in the result: 1 for the largest of products (m, ..., channels) unless some tie."""
-    size = products.abs()
-    if mask is not None:
-        real = mask.unsqueeze(-1)
-        products, size = torch.where(real, products, -torch.inf), torch.where(real, size, 0)
-    slack = TIE[size.dtype] * size.amax(0).amax(-1, keepdim=True)
-    chosen = products >= products.amax(0) - slack
-    if mask is not None:
-        chosen = chosen & real
-    share = chosen.to(size.dtype)
-    return share / share.sum(0).clamp_min(1)
+        It is 1 for the largest product, unless others are as large up to what rounding does to vectors so long.
+        """
+        if mask is not None:
+            real = mask.unsqueeze(-1)
+            products, lengths = torch.where(real, products, -torch.inf), torch.where(real, lengths, 0)
+        longest, weight = lengths.amax(0), self.direction.weight
+        slack = TIE[products.dtype] * weight.square().sum(1).mean().sqrt() * longest * longest.amax(-1, keepdim=True)
+        chosen = products >= products.amax(0) - slack
+        if mask is not None:
+            chosen = chosen & real
+        share = chosen.to(lengths.dtype)
+        return share / share.sum(0).clamp_min(1)
 
 
 def _floor(x: Tensor, weight: Tensor, least: float) -> Tensor:

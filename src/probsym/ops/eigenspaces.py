@@ -28,8 +28,10 @@ class Eigenspaces(NamedTuple):
         return self.vectors.square() @ member.to(self.vectors.dtype)
 
 
-def eigenspaces(matrix: Tensor, tolerance: float) -> Eigenspaces:
+def eigenspaces(matrix: Tensor, tolerance: Tensor | float) -> Eigenspaces:
     """The eigenspaces of symmetric matrices (*batch, n, n); eigenvalues closer than `tolerance |matrix|` are one.
+
+    The tolerance is a number, or (*batch, 1).
 
     Computed in float64 and without gradient.
 
@@ -41,5 +43,5 @@ def eigenspaces(matrix: Tensor, tolerance: float) -> Eigenspaces:
     values, vectors = values.flip(-1), vectors.flip(-1)
     gaps = values[..., :-1] - values[..., 1:]
     apart = gaps > tolerance * values.abs().amax(-1, keepdim=True)
-    first = torch.zeros_like(apart[..., :1])
+    first = torch.zeros_like(values[..., :1], dtype=torch.bool)
     return Eigenspaces(vectors, torch.cat([first, apart], -1).long().cumsum(-1))

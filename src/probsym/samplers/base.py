@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from probsym.errors import ShapeError, SignatureError
 from probsym.samplers import noise as noises
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
@@ -25,6 +26,11 @@ class Sampler(nn.Module, ABC):
     exact = False
     """Whether it lists elements of itself, so that the number of draws is not the caller's choice."""
 
+    breaks_ties = False
+    """Whether its noise decides where features name several elements."""
+    draws_elements = False
+    """Whether its noise has group elements."""
+
     def check(self, signature: Signature) -> None:
         """Refuse a signature that this sampler has no distribution for."""
 
@@ -35,6 +41,24 @@ class Sampler(nn.Module, ABC):
     @abstractmethod
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         """The elements that the noise selects for each input."""
+
+    def check_noise(self, batch: Batch, noise: Noise) -> None:
+        """Refuse noise that was not drawn by such a sampler for such a batch."""
+        groups = set(batch.signature.groups)
+        wanted = (
+            len(self.noise_terms(batch.signature)),
+            groups if self.breaks_ties else set(),
+            groups if self.draws_elements else set(),
+        )
+        found = len(noise.inputs), {*noise.ties, *noise.completion}, set(noise.elements)
+        if found != wanted:
+            raise SignatureError(
+                f"Expected noise for {wanted[0]} inputs, ties on {sorted(wanted[1])}, elements on {sorted(wanted[2])} "
+                f"(got {found[0]}, {sorted(found[1])}, {sorted(found[2])})"
+            )
+        for one in noise.tensors():
+            if one.shape[0] != len(batch):
+                raise ShapeError(f"Expected noise for a batch of {len(batch)} (got {one.shape[0]})")
 
     def move(self, signature: Signature, g: Mapping[str, Tensor], noise: Noise) -> Noise:
         """The noise that belongs to the input moved by g, elements (B, ...) by axis."""
@@ -48,7 +72,7 @@ class Sampler(nn.Module, ABC):
         def at_least_float32(x: Tensor) -> Tensor:
             y = fn(x)
             if y.is_floating_point() and torch.finfo(y.dtype).bits < 32:
-                return x.to(y.device, torch.promote_types(x.dtype, torch.float32))
+                return x.to(y.device, torch.float32)
             return y
 
         return super()._apply(at_least_float32, recurse)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probsym.errors import ShapeError
+from probsym.errors import DeviceError, DtypeError, ShapeError
 from probsym.ops import Order, descending
 from probsym.signature import Signature, Term
 
@@ -28,6 +28,7 @@ class Batch:
     sizes: Mapping[str, int]
     centroids: Mapping[str, Tensor]
     ids: Tensor | None = None
+    default: torch.dtype = torch.float32
 
     @staticmethod
     def prepare(
@@ -35,13 +36,14 @@ class Batch:
         inputs: Sequence[Tensor],
         mask: Tensor | Mapping[str, Tensor] | None = None,
         ids: Tensor | None = None,
+        default: torch.dtype = torch.float32,
     ) -> Batch:
-        """Check the inputs against the signature, zero their padding and centre their points."""
+        """Check the inputs against the signature, zero their padding and centre their points.
+
+        `default` is the dtype of noise and elements where no input is floating.
+        """
         sizes, masks = signature.check_inputs(inputs, mask), signature.masks(mask)
-        if ids is not None and (tuple(ids.shape) != (inputs[0].shape[0],) or ids.is_floating_point()):
-            raise ShapeError(
-                f"Expected index to be integers of shape ({inputs[0].shape[0]},) (got {tuple(ids.shape)}, {ids.dtype})"
-            )
+        _check_ids(ids, inputs[0])
         ready = [zero_padding(x, term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
         centroids = {}
         for key, group in signature.groups.items():
@@ -49,7 +51,7 @@ class Batch:
                 centroids[key] = _centroid(key, signature, ready, masks)
                 for i, term in enumerate(signature.inputs):
                     ready[i] = translate(ready[i], term, key, -centroids[key], masks)
-        return Batch(signature, tuple(ready), masks, sizes, centroids, ids)
+        return Batch(signature, tuple(ready), masks, sizes, centroids, ids, default)
 
     def __len__(self) -> int:
         return self.inputs[0].shape[0]
@@ -65,7 +67,7 @@ class Batch:
         for x in self.inputs:
             if x.is_floating_point():
                 return torch.promote_types(x.dtype, torch.float32)
-        return torch.get_default_dtype()
+        return torch.promote_types(self.default, torch.float32)
 
     def mask_of(self, name: str) -> Tensor | None:
         """The mask of an axis with room for draws, (B, 1, n), or None."""
@@ -76,6 +78,19 @@ class Batch:
         mask = self.masks[name].unsqueeze(1)
         index = descending(torch.zeros(mask.shape, device=mask.device), mask)
         return Order(index.expand(-1, draws, -1), mask)
+
+
+def _check_ids(ids: Tensor | None, first: Tensor) -> None:
+    if ids is None:
+        return
+    if not isinstance(ids, Tensor):
+        raise DtypeError(f"Expected index to be a tensor (got {type(ids).__name__})")
+    if tuple(ids.shape) != (first.shape[0],) or ids.is_floating_point() or ids.dtype == torch.bool:
+        raise ShapeError(
+            f"Expected index to be integers of shape ({first.shape[0]},) (got {tuple(ids.shape)}, {ids.dtype})"
+        )
+    if ids.device != first.device:
+        raise DeviceError(f"Expected index to be on {first.device} like input 0 (got {ids.device})")
 
 
 def zero_padding(x: Tensor, term: Term, masks: Mapping[str, Tensor]) -> Tensor:
@@ -105,7 +120,8 @@ def _centroid(key: str, signature: Signature, inputs: Sequence[Tensor], masks: M
             if axis.key == key and axis.kind == "point":
                 assert isinstance(place, int)
                 others = [other for other in range(1, x.dim()) if other != x.dim() + place]
-                total = x.to(torch.promote_types(x.dtype, torch.float32)).sum(others)
+                total = x.to(torch.promote_types(x.dtype, torch.float32))
+                total = total.sum(others) if others else total  # summing over no axes would sum over all
                 return total / _count(x, term, place, masks)
     first = inputs[0]
     return torch.zeros(first.shape[0], signature.groups[key].axis_size() or 0, device=first.device)

@@ -31,8 +31,8 @@ def counter_normal(
     seed: int, stream: int, ids: Tensor, start: int, draws: int, shape: Sequence[int], dtype: torch.dtype
 ) -> Tensor:
     """Standard normal numbers, (B, draws, *shape), the same for the same example, draw and entry in every call."""
-    radius = 1 - counter_uniform(seed, 2 * stream, ids, start, draws, shape, dtype)
-    angle = 2 * torch.pi * counter_uniform(seed, 2 * stream + 1, ids, start, draws, shape, dtype)
+    radius = 1 - counter_uniform(seed, 2 * stream + (1 << 32), ids, start, draws, shape, dtype)
+    angle = 2 * torch.pi * counter_uniform(seed, 2 * stream + 1 + (1 << 32), ids, start, draws, shape, dtype)
     return (-2 * radius.log()).sqrt() * angle.cos()
 
 

@@ -19,8 +19,9 @@ class Draw:
     `elements` are plain tensors (B, K, ...) by axis, E and SE about the centroid. `carriers` act in their place where
     more is needed than an element: an `Order` for S, which also knows the padding and may carry the gradient to its
     scores, and straight-through weights for finite groups. `weights` (B, K), None for equal ones, need not sum to one.
-    `exact` (B,) tells for which items the average is the expectation itself and not an estimate of it. `features`
-    (B, K, ...) are what the elements were projected from, if a net named them.
+    `exact` (B,) tells for which items the average is the expectation itself and not an estimate of it, and `dependent`
+    (B,) for which it is an estimate whose draws are not independent. `features` (B, K, ...) are what the elements were
+    projected from, if a net named them.
     """
 
     count: int
@@ -28,6 +29,7 @@ class Draw:
     carriers: Mapping[str, Order | Tensor]
     weights: Tensor | None = None
     exact: Tensor | None = None
+    dependent: Tensor | None = None
     features: Mapping[str, Tensor] = field(default_factory=dict)
 
     def undo(self, batch: Batch) -> tuple[Tensor, ...]:

@@ -44,11 +44,12 @@ class Enumerate(Sampler):
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         most = {key: _most_items(batch, key) for key, group in batch.signature.groups.items() if isinstance(group, S)}
+        others = [group for key, group in batch.signature.groups.items() if key not in most]
         total = math.prod(math.factorial(items) for items in most.values())
+        total *= math.prod(len(group.elements()) for group in others)
         if total > self.limit:
             raise GroupError(f"Expected at most {self.limit} elements to list (got {total}, for {most} items)")
         listed = {key: _elements(batch, key, most.get(key)) for key in batch.signature.groups}
-        total = math.prod(one.shape[1] for one in listed.values())
         elements, repeats = {}, 1
         for key, one in listed.items():  # the product: the first axis slowest
             repeats *= one.shape[1]
@@ -66,7 +67,9 @@ class Enumerate(Sampler):
 
 def _most_items(batch: Batch, key: str) -> int:
     """The largest number of real items on an axis."""
-    return max(1, int(batch.masks[key].sum(-1).max())) if key in batch.masks else batch.sizes[key]
+    if key not in batch.masks or len(batch) == 0:
+        return batch.sizes[key]
+    return max(1, int(batch.masks[key].sum(-1).max()))
 
 
 def _elements(batch: Batch, key: str, most: int | None) -> Tensor:

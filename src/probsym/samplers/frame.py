@@ -46,6 +46,8 @@ class Frame(Sampler):
         limit: the largest number of elements to list.
     """
 
+    breaks_ties = True
+
     def __init__(
         self, kind: str | None = None, reads: Sequence[int] | None = None, exact: bool = True, limit: int = 1024
     ) -> None:
@@ -63,7 +65,8 @@ class Frame(Sampler):
         if not self._read(signature):
             raise SignatureError(f"Expected an input of '{signature}' for a frame of kind {kind!r} (got none)")
         if self.exact and d is not None:
-            size = 2 ** (signature.groups[d].axis_size() or 0)
+            group = signature.groups[d]
+            size = 2 ** ((group.axis_size() or 0) - isinstance(group, SO | SE))
             if size > self.limit:
                 raise GroupError(f"Expected at most {self.limit} signs to list, or exact=False (got {size})")
 
@@ -118,7 +121,7 @@ class Frame(Sampler):
     def _pose(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], n: str | None, d: str) -> Draw:
         group, close = batch.signature.groups[d], CLOSE[batch.dtype]
         points = _rows(*inputs[0], d)
-        spaces = eigenspaces(points.mT @ points, close)
+        spaces = eigenspaces(points.mT @ points, close * _lost_digits(points, batch.centroids.get(d)))
         simple = spaces.simple()
         each = Eigenspaces(spaces.vectors.unsqueeze(1), spaces.space.unsqueeze(1))
         axes = gram_schmidt(each.project(noise.completion[d][..., : points.shape[-1]].double()))
@@ -140,7 +143,8 @@ class Frame(Sampler):
             elements[n] = S().project(-classes.to(ties.dtype), noise=ties, mask=mask)
             carriers[n] = Order(elements[n], mask)
             simple = simple & _tie_free(classes, mask)
-        return Draw(draws, elements, carriers, exact=simple if self.exact else None)
+        exact, dependent = (simple, ~simple) if self.exact else (None, None)
+        return Draw(draws, elements, carriers, exact=exact, dependent=dependent)
 
     def _orders(self, batch: Batch, n: str, classes: Tensor, ties: Tensor) -> Draw:
         mask, weights, exact = batch.mask_of(n), None, None
@@ -156,11 +160,22 @@ def _rows(x: Tensor, term: Term, name: str) -> Tensor:
     return x.movedim(place, -1).flatten(1, -2).double() if x.dim() > 2 else x.unsqueeze(1).double()
 
 
+def _lost_digits(points: Tensor, centroid: Tensor | None) -> Tensor | float:
+    """By how much centring magnified the rounding of points (B, m, d): (B, 1), 1 or more."""
+    if centroid is None:
+        return 1.0
+    size = torch.linalg.vector_norm(points, dim=-1).amax(1, keepdim=True)
+    away = torch.linalg.vector_norm(centroid.double(), dim=-1, keepdim=True)
+    return (away / size.clamp(min=torch.finfo(size.dtype).tiny)).clamp(min=1)
+
+
 def _coordinates(x: Tensor, term: Term, n: str, d: str, axes: Tensor) -> Tensor:
     """The coordinates of every item in the axes (B, K, d, d): (B, K, n, channels * d)."""
     points = x.movedim((1 + term.names.index(n), 1 + term.names.index(d)), (1, -1)).double()
     turned = points.flatten(1, -2).unsqueeze(1) @ axes
-    return turned.reshape(*axes.shape[:2], points.shape[1], -1)
+    if any(axis.key == d and axis.kind == "axial" for axis in term.axes):
+        turned = turned * determinant_sign(axes)
+    return turned.reshape(*axes.shape[:2], points.shape[1], points.shape[2:].numel())
 
 
 def _with_signs(axes: Tensor) -> Tensor:
@@ -185,7 +200,8 @@ def _spectral_keys(adjacency: Tensor, mask: Tensor | None) -> Tensor:
     """For every node its share in each eigenspace of the Laplacian, (B, n, n)."""
     laplacian = torch.diag_embed(adjacency.sum(-1)) - adjacency
     if mask is not None:  # padding gets an eigenvalue of its own, above all others
-        above = 3 * adjacency.abs().sum(-1).amax(-1, keepdim=True) + 1
+        above = 3 * adjacency.abs().sum(-1).amax(-1, keepdim=True)
+        above = torch.where(above > 0, above, 1)
         laplacian = laplacian + torch.diag_embed(torch.where(mask, 0, above))
     return eigenspaces(laplacian, 1e-8).diagonals()
 

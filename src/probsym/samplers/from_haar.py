@@ -17,7 +17,7 @@ from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import from_elements
 from probsym.samplers.noise import Noise
-from probsym.samplers.projection import by_axis, project
+from probsym.samplers.projection import by_axis, check_tau, project
 from probsym.signature import Signature
 
 
@@ -34,8 +34,12 @@ class FromHaar(Sampler):
         tau: temperature of the relaxed permutation, or of the softmax.
     """
 
+    breaks_ties = True
+    draws_elements = True
+
     def __init__(self, net: Callable[..., Any], reads: Sequence[int] | None = None, tau: float = 0.01) -> None:
         super().__init__()
+        check_tau(tau)
         self.net, self.tau = net, float(tau)
         self.reads = None if reads is None else tuple(reads)
 

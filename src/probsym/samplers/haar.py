@@ -17,6 +17,8 @@ class Haar(Sampler):
     permutes the real items only.
     """
 
+    draws_elements = True
+
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
         return haar_elements(batch, draws, generator)
 

@@ -15,8 +15,11 @@ from probsym.samplers.batch import Batch, zero_padding
 from probsym.samplers.counter import counter_normal, counter_uniform
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
-from probsym.samplers.projection import by_axis, project
+from probsym.samplers.projection import by_axis, check_tau, project
 from probsym.signature import Axis, Signature, Term
+
+EXTRA = "(noise)"
+"""The axis of noise that a net wants besides; no user's axis can be called so."""
 
 
 class Learned(Sampler):
@@ -36,6 +39,8 @@ class Learned(Sampler):
         seed: of the fixed noise.
     """
 
+    breaks_ties = True
+
     def __init__(
         self,
         net: nn.Module,
@@ -48,8 +53,7 @@ class Learned(Sampler):
         super().__init__()
         if not noise >= 0:
             raise RangeError(f"Expected noise to be 0 or more (got {noise})")
-        if not tau > 0:
-            raise RangeError(f"Expected tau to be positive (got {tau})")
+        check_tau(tau)
         self.net, self.eta, self.tau = net, float(noise), float(tau)
         self.reads = None if reads is None else tuple(reads)
         self.fixed_noise, self.seed = fixed_noise, seed
@@ -78,6 +82,13 @@ class Learned(Sampler):
         found = getattr(self.net, "perturbs", None)
         return tuple(range(len(self.read(signature)))) if found is None else tuple(found)
 
+    @property
+    def extra_noise(self) -> int:
+        """How many channels of noise the net wants besides for every item."""
+        found = getattr(self.net, "extra_noise", 0)
+        assert isinstance(found, int)
+        return found
+
     def noise_terms(self, signature: Signature) -> tuple[Term, ...]:
         if self.eta == 0:
             return ()
@@ -86,12 +97,12 @@ class Learned(Sampler):
 
     def _extra_terms(self, signature: Signature) -> tuple[Term, ...]:
         """Noise that the net wants for every item besides, where there is no input to perturb."""
-        if not getattr(self.net, "extra_noise", 0):
+        if self.extra_noise == 0:
             return ()
         items = [key for key, group in signature.groups.items() if isinstance(group, S)]
         if len(items) != 1:
             raise SignatureError(f"Expected one axis bound to S for a net with noise of its own (got {items})")
-        return (Term((Axis(items[0]), Axis("noise"))),)
+        return (Term((Axis(items[0]), Axis(EXTRA))),)
 
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
         if self.fixed_noise and batch.ids is None:
@@ -121,16 +132,26 @@ class Learned(Sampler):
         inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
         if extra:
             (axis,) = (term.axes[0] for term in self._extra_terms(signature))
-            silent = torch.zeros(len(batch), 1, batch.sizes[axis.key], 1, dtype=batch.dtype, device=batch.device)
+            shape = len(batch), 1, batch.sizes[axis.key], self.extra_noise
+            silent = torch.zeros(shape, dtype=batch.dtype, device=batch.device)
             inputs.insert(0, noise.inputs[0] if self.eta > 0 else silent)
-        mask = dict(batch.masks) if len(batch.masks) > 1 else next(iter(batch.masks.values()), None)
-        features = by_axis(batch, self.net(*inputs, mask=mask), draws)
+        features = by_axis(batch, self.net(*inputs, mask=self._net_mask(batch)), draws)
         return project(batch, features, noise, draws, tau=self.tau, merge_ties=self.eta == 0)
+
+    def _net_mask(self, batch: Batch) -> Tensor | dict[str, Tensor] | None:
+        """The mask of the items that the net reads: of S, or where it is not bound, of an axis in all that it reads."""
+        groups = batch.signature.groups
+        items = [key for key, group in groups.items() if isinstance(group, S)]
+        if not items:
+            terms = [batch.signature.inputs[one] for one in self.read(batch.signature)]
+            items = [name for name in batch.masks if all(name in term.names for term in terms)]
+        masks = {name: batch.masks[name] for name in items if name in batch.masks}
+        return next(iter(masks.values()), None) if len(items) < 2 else masks or None
 
     def _input_noise(
         self, batch: Batch, term: Term, stream: int, draws: int, generator: torch.Generator | None, start: int
     ) -> Tensor:
-        shape = tuple(batch.sizes.get(name, 1) for name in term.names)
+        shape = tuple(self.extra_noise if name == EXTRA else batch.sizes[name] for name in term.names)
         rotates = _rotates(batch.signature, term)
         if self.fixed_noise and batch.ids is not None:
             counter = counter_normal if rotates else counter_uniform

@@ -52,7 +52,8 @@ def no_noise() -> Noise:
 
 def tie_breaks(batch: Batch, draws: int, generator: torch.Generator | None) -> Noise:
     """What `project` may need where features name several elements: ties and completions."""
-    ties, completion = dict[str, Tensor](), dict[str, Tensor]()
+    ties: dict[str, Tensor] = {}
+    completion: dict[str, Tensor] = {}
     for key, group in batch.signature.groups.items():
         features = group.features(
             (len(batch), draws),

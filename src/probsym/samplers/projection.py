@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, ShapeError, SignatureError
+from probsym.errors import DtypeError, RangeError, ShapeError, SignatureError
 from probsym.groups import E, Group, S
 from probsym.groups.planar import PlanarGroup
 from probsym.nets.features import Features
@@ -53,7 +53,7 @@ def project(
     for key, group in batch.signature.groups.items():
         z = features[key]
         z = z.expand(-1, draws, *z.shape[2:])
-        if merge_ties and isinstance(group, S):
+        if merge_ties and isinstance(group, S | PlanarGroup):
             z = _merged(z, batch.mask_of(key))
         expanded[key] = z
         if isinstance(group, S):
@@ -68,6 +68,12 @@ def project(
         else:
             elements[key] = carriers[key] = group.project(z, noise=noise.completion.get(key))
     return Draw(draws, elements, carriers, features=expanded)
+
+
+def check_tau(tau: float) -> None:
+    """Refuse a temperature that is not positive."""
+    if not tau > 0:
+        raise RangeError(f"Expected tau to be positive (got {tau})")
 
 
 def _pick(batch: Batch, found: Features, key: str) -> Tensor:
@@ -109,9 +115,9 @@ def _merged(scores: Tensor, mask: Tensor | None) -> Tensor:
     ordered, index = values.sort(-1, descending=True)
     gap = ordered[..., :-1] - ordered[..., 1:]
     apart = gap > CLOSE[scores.dtype] * size.amax(-1, keepdim=True)
-    first = torch.cat([torch.ones_like(apart[..., :1]), apart], -1)  # where a run of close scores begins
+    first = torch.cat([torch.ones_like(index[..., :1], dtype=torch.bool), apart], -1)  # a run of close scores begins
     places = torch.arange(scores.shape[-1], device=scores.device)
     head = torch.where(first, places, 0).cummax(-1).values
     merged = torch.empty_like(values).scatter_(-1, index, ordered.gather(-1, head))
     merged = merged if mask is None else torch.where(mask, merged, scores.detach())
-    return scores + (merged - scores.detach())
+    return merged + (scores - scores.detach())

@@ -22,7 +22,8 @@ def list_orders(
         orders (B, K', n); weights (B, K'), zero for repetitions that fill the batch up, None if there are none; and
         which items have all their orders listed, (B,).
     """
-    found, exact = list[Tensor](), list[bool]()
+    found: list[Tensor] = []
+    exact: list[bool] = []
     for b, ranks in enumerate(classes.tolist()):
         real = len(ranks) if mask is None else int(mask[b].sum())
         order = drawn[b, 0].tolist()
@@ -34,7 +35,9 @@ def list_orders(
         listed = [sum(choice, ()) + tuple(order[real:]) for choice in product(*map(permutations, runs))]
         found.append(torch.tensor(listed, device=drawn.device))
     counts = torch.tensor([len(one) for one in found], device=drawn.device)
-    most = int(counts.max())
+    most = max((len(one) for one in found), default=1)
+    if not found:
+        return drawn, None, torch.ones(0, dtype=torch.bool, device=drawn.device)
     orders = torch.stack([torch.cat([one, one[:1].expand(most - len(one), -1)]) for one in found])
-    weights = (torch.arange(most, device=drawn.device) < counts.unsqueeze(1)) / counts.unsqueeze(1)
+    weights = (torch.arange(most, device=drawn.device) < counts.unsqueeze(1)) / counts.unsqueeze(1).double()
     return orders, None if bool((counts == most).all()) else weights, torch.tensor(exact, device=drawn.device)

@@ -12,7 +12,7 @@ from probsym.signature import Signature
 
 CLOSE = {torch.float64: 1e-12, torch.float32: 2e-5}
 """Gaps between scores or logits, relative to the largest, that rounding may close."""
-THIN = {torch.float64: 1e-5, torch.float32: 2e-2}
+THIN = {torch.float64: 1e-6, torch.float32: 2e-3}
 """What Gram-Schmidt leaves of a vector, relative to all, below which it magnifies rounding too much."""
 
 
