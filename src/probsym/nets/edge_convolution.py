@@ -2,10 +2,10 @@
 
 With q_ij and k_ij of the pair (x_j - x_i, x_i), the result is `sum_j s_ij (a_ij q_ij + b_ij k_ij)`, where s, a and b
 depend on inner products alone. q and k are sums of a part for each end, so both ways through the layer form
-them one coordinate at a time and keep only numbers for each edge, not vectors.
+them anew and keep only numbers for each edge, not vectors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -55,40 +55,50 @@ def _ends(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return linear(x, near), linear(x, own - near)
 
 
+def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Tensors (d, ...) by coordinates: one at a time where memory is slow, all at once where launches are."""
+    size = 1 if tensors[0].device.type == "cpu" else len(tensors[0])
+    return zip(*(tensor.split(size) for tensor in tensors), strict=True)
+
+
 def _pair(near: Tensor, own: Tensor, index: Tensor | None) -> Tensor:
-    """(m, rows, n, channels) from one coordinate of both ends, (rows, n, channels)."""
+    """(d, m, rows, n, channels) from what both ends add, (d, rows, n, channels)."""
     if index is None:
-        return near.transpose(0, 1).contiguous().unsqueeze(2) + own
-    return near.flatten(0, 1).index_select(0, index.flatten()).view(*index.shape, -1).add_(own)
+        return near.transpose(1, 2).contiguous().unsqueeze(3) + own.unsqueeze(1)
+    found = near.flatten(1, 2).index_select(1, index.flatten())
+    return found.view(len(near), *index.shape, -1).add_(own.unsqueeze(1))
 
 
 def _unpair(gradient: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:
-    own = gradient.sum(0)
+    own = gradient.sum(1)
     if index is None:
-        return gradient.sum(2).transpose(0, 1), own
-    near = torch.zeros_like(own).flatten(0, 1).index_add_(0, index.flatten(), gradient.flatten(0, 2))
+        return gradient.sum(3).transpose(1, 2), own
+    near = torch.zeros_like(own).flatten(1, 2).index_add_(1, index.flatten(), gradient.flatten(1, 3))
     return near.view(own.shape), own
 
 
-def _gather_ends(parts: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    return tuple(torch.stack(end) for end in zip(*parts, strict=True))
+def _inner(x: Tensor, y: Tensor, total: Tensor | None = None) -> Tensor:
+    for a, b in zip(x, y, strict=True):
+        total = a * b if total is None else total.addcmul_(a, b)
+    assert total is not None
+    return total
+
+
+def _joined(parts: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    return parts[0] if len(parts) == 1 else tuple(torch.cat(end) for end in zip(*parts, strict=True))
 
 
 class _Products(torch.autograd.Function):
     """<q, q>, <q, k>, <k, k> of every pair."""
 
     @staticmethod
-    def forward(ctx: Any, index: Tensor | None, *ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, index: Tensor | None, *ends: Tensor) -> tuple[Tensor, ...]:
         ctx.save_for_backward(index, *ends)
-        totals: list[Tensor] = []
-        for near_q, own_q, near_k, own_k in zip(*ends, strict=True):
+        totals: tuple[Tensor | None, ...] = (None, None, None)
+        for near_q, own_q, near_k, own_k in _blocks(*ends):
             q, k = _pair(near_q, own_q, index), _pair(near_k, own_k, index)
-            for place, (one, other) in enumerate(((q, q), (q, k), (k, k))):
-                if place < len(totals):
-                    totals[place].addcmul_(one, other)
-                else:
-                    totals.append(one * other)
-        return totals[0], totals[1], totals[2]
+            totals = _inner(q, q, totals[0]), _inner(q, k, totals[1]), _inner(k, k, totals[2])
+        return totals  # type: ignore[return-value]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -97,11 +107,11 @@ class _Products(torch.autograd.Function):
         own, across, direction = gradients
         own, direction = 2 * own, 2 * direction
         parts = []
-        for near_q, own_q, near_k, own_k in zip(*ends, strict=True):
+        for near_q, own_q, near_k, own_k in _blocks(*ends):
             q, k = _pair(near_q, own_q, index), _pair(near_k, own_k, index)
             to_q, to_k = (own * q).addcmul_(across, k), (direction * k).addcmul_(across, q)
             parts.append((*_unpair(to_q, index), *_unpair(to_k, index)))
-        return None, *_gather_ends(parts)
+        return None, *_joined(parts)
 
 
 class _Pool(torch.autograd.Function):
@@ -120,27 +130,27 @@ class _Pool(torch.autograd.Function):
     ) -> Tensor:
         vectors = [
             (a * _pair(near_q, own_q, index)).addcmul_(b, _pair(near_k, own_k, index))
-            for near_q, own_q, near_k, own_k in zip(*ends, strict=True)
+            for near_q, own_q, near_k, own_k in _blocks(*ends)
         ]
-        products = torch.zeros_like(a)
+        products = None
         for y in vectors:
-            products.addcmul_(y, pool.direction(y))
+            products = _inner(y, pool.direction(y), products)
+        assert products is not None
         share = pool.shares(products, lengths, edges)
         ctx.save_for_backward(index, share, a, b, *ends)
-        return torch.stack([(share * y).sum(0) for y in vectors])
+        return torch.cat([(share * y).sum(1) for y in vectors])
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         index, share, a, b, *ends = ctx.saved_tensors
-        to_a, to_b = torch.zeros_like(a), torch.zeros_like(b)
-        parts = []
-        for gradient, near_q, own_q, near_k, own_k in zip(gradients[0], *ends, strict=True):
-            edge = share * gradient
-            to_a.addcmul_(edge, _pair(near_q, own_q, index))
-            to_b.addcmul_(edge, _pair(near_k, own_k, index))
+        to_a, to_b, parts = None, None, []
+        for gradient, near_q, own_q, near_k, own_k in _blocks(gradients[0], *ends):
+            edge = share * gradient.unsqueeze(1)
+            to_a = _inner(edge, _pair(near_q, own_q, index), to_a)
+            to_b = _inner(edge, _pair(near_k, own_k, index), to_b)
             parts.append((*_unpair(a * edge, index), *_unpair(b * edge, index)))
-        return None, None, None, None, to_a, to_b, *_gather_ends(parts)
+        return None, None, None, None, to_a, to_b, *_joined(parts)
 
 
 @torch.no_grad()
