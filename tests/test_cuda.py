@@ -117,7 +117,7 @@ def test_symmetrized_training_step_agrees_with_a_cpu(setting: str) -> None:
         model = make_model(case, case.outputs[0], "Learned", torch.float64).train()
         noise = model.noise(*inputs, mask=mask, samples=3, generator=torch.Generator().manual_seed(3))
         model.to(device)
-        there = torch.utils._pytree.tree_map(lambda one: one.to(device), noise)
+        there = torch.utils._pytree.tree_map(lambda one, device=device: one.to(device), noise)
         estimate = model.estimate(
             *(x.to(device) for x in inputs), mask=None if mask is None else mask.to(device), noise=there
         )

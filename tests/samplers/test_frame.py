@@ -128,6 +128,7 @@ def test_pca_is_the_sum_over_the_signs_of_the_axes(group, output, masked, dtype)
     estimate = model.estimate(x, mask=None if mask is None else {"m": mask})
     close(estimate.mean, wanted, dtype, 1e-10 if dtype == torch.float64 else 1e-4)
     assert not estimate.stderr.any()
+    assert estimate.samples == len(frame)
 
 
 @pytest.mark.parametrize("group", [groups.O(3), groups.SO(3), groups.SE(3)], ids=repr)
@@ -185,6 +186,17 @@ def test_axes_of_points_that_coincide_are_not_those_of_rounding(offset, dtype):
     first = model.estimate(x, samples=50, generator=seeded()).elements["d"][..., 0]
     largest = torch.linalg.matrix_norm(first.mT @ first / 50, 2)  # 1 where the first axis is always the same line
     assert largest.max() < 0.9
+
+
+@pytest.mark.parametrize(("dtype", "far"), [(torch.float32, 3e4), (torch.float64, 1e8), (torch.float64, 1e9)])
+def test_axes_far_from_the_origin_are_lost_no_sooner_than_their_digits(dtype, far):
+    """What is left of the points after rounding still has axes, the same as about the origin."""
+    x = torch.randn(8, 5, 3, generator=seeded(), dtype=dtype)
+    model = Symmetrized(mlp(15, (3,), dtype), "m d:point -> k", {"d": groups.E(3)}, FRAME())
+    moved = x + far
+    estimate = model.estimate(moved)
+    assert not estimate.stderr.isnan().any()
+    torch.testing.assert_close(estimate.mean, model(moved - far), rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("solid", ["octahedron", "line"])

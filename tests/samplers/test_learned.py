@@ -436,7 +436,7 @@ TWO = {"n": groups.S(), "d": groups.O(3)}
             errors.ShapeError,
             r"scores of shape \(2, 3, 4\) .* axis 'n' \(got \(2, 3, 5\)\)",
         ),
-        (S, torch.zeros(B, N), errors.ShapeError, r"scores of shape \(2, 3, 4\).*\(got \(2, 4\)\)"),
+        (S, torch.zeros(B, N + 1), errors.ShapeError, r"scores of shape \(2, 3, 4\).*\(got \(2, 5\)\)"),
         (S, torch.zeros(B, 2, N), errors.ShapeError, r"\(got \(2, 2, 4\)\)"),
         (S, torch.zeros(1, K, N), errors.ShapeError, r"\(got \(1, 3, 4\)\)"),
         (S, torch.zeros(B, K, N, dtype=torch.long), errors.DtypeError, r"to be floating \(got torch.int64\)"),
@@ -479,8 +479,8 @@ def test_refuses_what_a_net_returns(bound, value, error, message):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"noise": -0.1}, errors.RangeError, r"noise to be 0 or more \(got -0.1\)"),
-        ({"noise": math.nan}, errors.RangeError, r"noise to be 0 or more \(got nan\)"),
+        ({"noise": -0.1}, errors.RangeError, r"noise to be finite and 0 or more \(got -0.1\)"),
+        ({"noise": math.nan}, errors.RangeError, r"noise to be finite and 0 or more \(got nan\)"),
         ({"tau": 0.0}, errors.RangeError, r"tau to be positive \(got 0.0\)"),
         ({"tau": math.nan}, errors.RangeError, r"tau to be positive \(got nan\)"),
         ({"reads": (1,)}, errors.SignatureError, r"different numbers below 1 \(got \(1,\)\)"),
@@ -529,3 +529,15 @@ def test_draws_are_independent():
     drawn = model.estimate(torch.zeros(200, 4, 1), samples=4, generator=seeded()).elements["n"]
     same = [float((drawn[:, i] == drawn[:, j]).all(-1).double().mean()) for i, j in itertools.combinations(range(4), 2)]
     assert all(abs(one - 1 / 24) < 0.06 for one in same)
+
+
+def test_a_net_without_draws_may_leave_their_axis_out():
+    class Fixed(nn.Module):
+        perturbs = ()
+
+        def forward(self, x, mask=None):
+            return x[..., 0]
+
+    x = torch.tensor([[[1.0], [3.0], [2.0]]])
+    model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.Learned(Fixed()))
+    assert model.estimate(x, samples=2).elements["n"].tolist() == [[[1, 2, 0]] * 2]

@@ -84,11 +84,10 @@ class MaskedBatchNorm(nn.Module):
         return flat.view(x.shape)
 
     def _remember(self, mean: Tensor, squares: Tensor, count: Tensor) -> None:
-        rate = self.momentum * torch.stack([count > 0, count > 1]).to(mean.dtype)
-        unbiased = squares / (count - 1).clamp_min(1)
         with torch.no_grad():
-            self.running_mean += rate[0] * (mean - self.running_mean)
-            self.running_var += rate[1] * (unbiased - self.running_var)
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum * count.clamp(0, 1))
+            unbiased = squares / (count - 1).clamp_min(1)
+            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum * (count - 1).clamp(0, 1))
 
     def _rows(self, x: Tensor, mask: Tensor | None) -> int:
         if x.dim() < 2 or x.shape[-1] != self.channels:

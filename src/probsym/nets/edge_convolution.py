@@ -41,7 +41,7 @@ class EdgeConvolution(nn.Module):
         if index is not None:
             rows, n = x.shape[1:3]
             index = index + torch.arange(0, rows * n, n, device=x.device).view(rows, 1)
-        ends = *_ends(x, self.edge.feature.weight), *_ends(x, self.edge.direction.weight)
+        ends = *_ends(x, self.edge.feature.weight, index), *_ends(x, self.edge.direction.weight, index)
         squares, products, direction_squares = _Products.apply(index, *ends)
         a, b = self.edge.gates(squares, products, direction_squares, x, edges)
         # the ReLU only shortens a q
@@ -49,10 +49,14 @@ class EdgeConvolution(nn.Module):
         return _Pool.apply(index, edges, self.pool, lengths, a, b, *ends)
 
 
-def _ends(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """What x_j and what x_i adds to a pair: `[x_j - x_i, x_i] [V, W]' = x_j V' + x_i (W - V)'`."""
+def _ends(x: Tensor, weight: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:
+    """What x_j and what x_i adds to a pair: `[x_j - x_i, x_i] [V, W]' = x_j V' + x_i (W - V)'`.
+
+    Both are (d, rows, n, channels), except that the first is (d, n, rows, channels) where all points are paired.
+    """
     near, own = weight.split(x.shape[-1], dim=1)
-    return linear(x, near), linear(x, own - near)
+    theirs = linear(x, near)
+    return (theirs if index is not None else theirs.transpose(1, 2).contiguous()), linear(x, own - near)
 
 
 def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -62,9 +66,9 @@ def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
 
 
 def _pair(near: Tensor, own: Tensor, index: Tensor | None) -> Tensor:
-    """(d, m, rows, n, channels) from what both ends add, (d, rows, n, channels)."""
+    """(d, m, rows, n, channels) from what both ends add."""
     if index is None:
-        return near.transpose(1, 2).contiguous().unsqueeze(3) + own.unsqueeze(1)
+        return near.unsqueeze(3) + own.unsqueeze(1)
     found = near.flatten(1, 2).index_select(1, index.flatten())
     return found.view(len(near), *index.shape, -1).add_(own.unsqueeze(1))
 
@@ -72,7 +76,7 @@ def _pair(near: Tensor, own: Tensor, index: Tensor | None) -> Tensor:
 def _unpair(gradient: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:
     own = gradient.sum(1)
     if index is None:
-        return gradient.sum(3).transpose(1, 2), own
+        return gradient.sum(3), own
     near = torch.zeros_like(own).flatten(1, 2).index_add_(1, index.flatten(), gradient.flatten(1, 3))
     return near.view(own.shape), own
 

@@ -63,13 +63,17 @@ class VectorLeakyReLU(nn.Module):
         self, squares: Tensor, products: Tensor, direction_squares: Tensor, x: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The numbers a, b of `y = a q + b k`, from <q, q>, <q, k>, <k, k>, all (..., rows, n, outputs)."""
-        # where everything is zero, a positive number keeps 0 / 0 out, and infinity out of its gradient
-        tiny = torch.finfo(x.dtype).tiny ** 0.5
-        length = torch.sqrt(squares + tiny)
-        scale = self.norm(length, mask) * length / (squares + (_floor(x, self.feature.weight, self.least) + tiny))
+        floor = self._floor(x)
+        length = torch.sqrt(squares + torch.finfo(x.dtype).tiny ** 0.5)
+        scale = self.norm(length, mask) * length / (squares + floor * _gain(self.feature))
         against = (scale * products).clamp_max(0)
-        part = (SLOPE - 1) * against / (direction_squares + (_floor(x, self.direction.weight, self.least) + tiny))
-        return scale, part
+        return scale, (SLOPE - 1) * against / (direction_squares + floor * _gain(self.direction))
+
+    def _floor(self, x: Tensor) -> Tensor:
+        """The square of the length below which x is rounding, (rows, 1, 1), without gradient; positive at zero."""
+        size, small = x.detach().square().sum((0, -1)).amax(-1), TOLERANCE[x.dtype] ** 2
+        least = max(small * self.least**2 * x.shape[-1], torch.finfo(x.dtype).tiny ** 0.5)
+        return (small * size).clamp_min(least)[:, None, None]
 
 
 class VectorMaxPool(nn.Module):
@@ -99,8 +103,8 @@ class VectorMaxPool(nn.Module):
         if mask is not None:
             real = mask.unsqueeze(-1)
             products, lengths = torch.where(real, products, -torch.inf), torch.where(real, lengths, 0)
-        longest, weight = lengths.amax(0), self.direction.weight
-        slack = TIE[products.dtype] * weight.square().sum(1).mean().sqrt() * longest * longest.amax(-1, keepdim=True)
+        longest = lengths.amax(0)
+        slack = TIE[products.dtype] * _gain(self.direction).sqrt() * longest * longest.amax(-1, keepdim=True)
         chosen = products >= products.amax(0) - slack
         if mask is not None:
             chosen = chosen & real
@@ -108,8 +112,6 @@ class VectorMaxPool(nn.Module):
         return share / share.sum(0).clamp_min(1)
 
 
-def _floor(x: Tensor, weight: Tensor, least: float) -> Tensor:
-    """The square of the length below which `x weight'` is rounding: (rows, 1, 1), without gradient."""
-    size = x.detach().square().sum((0, -1)).amax(-1).clamp_min(least**2 * x.shape[-1])
-    gain = weight.detach().square().sum() / len(weight)
-    return (TOLERANCE[x.dtype] ** 2 * gain * size)[:, None, None]
+def _gain(layer: nn.Linear) -> Tensor:
+    """The mean square of the factors by which a map lengthens."""
+    return layer.weight.detach().square().sum(1).mean()

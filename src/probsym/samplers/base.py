@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,15 @@ from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
 from probsym.signature import Signature, Term
+
+
+def as_reads(reads: Sequence[int] | None) -> tuple[int, ...] | None:
+    """The numbers of the inputs to read, checked that they are numbers."""
+    if reads is None:
+        return None
+    if not isinstance(reads, Sequence) or not all(isinstance(one, int) for one in reads):
+        raise SignatureError(f"Expected reads to be a sequence of input numbers (got {reads!r})")
+    return tuple(reads)
 
 
 class Sampler(nn.Module, ABC):

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from probsym.errors import GroupError
+from probsym.errors import GroupError, RangeError
 from probsym.groups import S
 from probsym.ops import Order, invert, take
 from probsym.samplers.base import Sampler
@@ -29,6 +29,8 @@ class Enumerate(Sampler):
 
     def __init__(self, limit: int = 50_000) -> None:
         super().__init__()
+        if limit < 1:
+            raise RangeError(f"Expected limit to be 1 or more (got {limit})")
         self.limit = limit
 
     def extra_repr(self) -> str:

@@ -15,7 +15,7 @@ from probsym.ops import Order, gram_schmidt
 from probsym.ops.eigenspaces import Eigenspaces, eigenspaces
 from probsym.ops.ranks import lexicographic_ranks
 from probsym.samplers import noise as noises
-from probsym.samplers.base import Sampler
+from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
@@ -54,8 +54,10 @@ class Frame(Sampler):
         super().__init__()
         if kind is not None and kind not in KINDS:
             raise RangeError(f"Expected kind to be one of {', '.join(KINDS)} (got {kind!r})")
+        if limit < 1:
+            raise RangeError(f"Expected limit to be 1 or more (got {limit})")
         self.kind, self.exact, self.limit = kind, exact, limit
-        self.reads = None if reads is None else tuple(reads)
+        self.reads = as_reads(reads)
 
     def extra_repr(self) -> str:
         return f"kind={self.kind!r}, reads={self.reads}, exact={self.exact}"
@@ -119,9 +121,10 @@ class Frame(Sampler):
         return self.reads
 
     def _pose(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], n: str | None, d: str) -> Draw:
-        group, close = batch.signature.groups[d], CLOSE[batch.dtype]
+        group = batch.signature.groups[d]
         points = _rows(*inputs[0], d)
-        spaces = eigenspaces(points.mT @ points, close * _lost_digits(points, batch.centroids.get(d)))
+        close = _closeness(points, batch.centroids.get(d), batch.dtype)
+        spaces = eigenspaces(points.mT @ points, close)
         simple = spaces.simple()
         each = Eigenspaces(spaces.vectors.unsqueeze(1), spaces.space.unsqueeze(1))
         axes = gram_schmidt(each.project(noise.completion[d][..., : points.shape[-1]].double()))
@@ -137,7 +140,7 @@ class Frame(Sampler):
         if n is not None:
             mask = batch.mask_of(n)
             keys = torch.cat([_coordinates(x, term, n, d, axes) for x, term in inputs], -1)
-            tolerance = close * keys.abs().amax((-2, -1)).unsqueeze(-1)
+            tolerance = close.unsqueeze(1) * keys.abs().amax((-2, -1)).unsqueeze(-1)
             classes = lexicographic_ranks(keys, tolerance, mask)
             ties = noise.ties[n].expand(-1, draws, -1)
             elements[n] = S().project(-classes.to(ties.dtype), noise=ties, mask=mask)
@@ -160,13 +163,14 @@ def _rows(x: Tensor, term: Term, name: str) -> Tensor:
     return x.movedim(place, -1).flatten(1, -2).double() if x.dim() > 2 else x.unsqueeze(1).double()
 
 
-def _lost_digits(points: Tensor, centroid: Tensor | None) -> Tensor | float:
-    """By how much centring magnified the rounding of points (B, m, d): (B, 1), 1 or more."""
+def _closeness(points: Tensor, centroid: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """What counts as equal for points (B, m, d), relative to their size: (B, 1); more where centring lost digits."""
+    close = torch.full((len(points), 1), CLOSE[dtype], dtype=torch.float64, device=points.device)
     if centroid is None:
-        return 1.0
+        return close
     size = torch.linalg.vector_norm(points, dim=-1).amax(1, keepdim=True)
     away = torch.linalg.vector_norm(centroid.double(), dim=-1, keepdim=True)
-    return (away / size.clamp(min=torch.finfo(size.dtype).tiny)).clamp(min=1)
+    return torch.maximum(close, 8 * torch.finfo(dtype).eps * away / size.clamp(min=torch.finfo(size.dtype).tiny))
 
 
 def _coordinates(x: Tensor, term: Term, n: str, d: str, axes: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from probsym.calls import takes_mask
 from probsym.errors import SignatureError
 from probsym.nets.features import Features
 from probsym.samplers import noise as noises
-from probsym.samplers.base import Sampler
+from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import from_elements
@@ -40,8 +40,10 @@ class FromHaar(Sampler):
     def __init__(self, net: Callable[..., Any], reads: Sequence[int] | None = None, tau: float = 0.01) -> None:
         super().__init__()
         check_tau(tau)
+        if not callable(net):
+            raise SignatureError(f"Expected net to be a module or function (got {type(net).__name__})")
         self.net, self.tau = net, float(tau)
-        self.reads = None if reads is None else tuple(reads)
+        self.reads = as_reads(reads)
 
     def extra_repr(self) -> str:
         return f"reads={self.reads}, tau={self.tau}"
@@ -78,7 +80,7 @@ def _unfolded(found: Any, items: int, draws: int) -> Any:
     def unfold(value: Any) -> Any:
         if isinstance(value, Tensor):
             return value.unflatten(0, (items, draws)) if value.dim() and len(value) == items * draws else value
-        return {key: unfold(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return {key: unfold(one) for key, one in value.items()} if isinstance(value, Mapping) else value
 
     if isinstance(found, Features):
         return Features(unfold(found.scores), unfold(found.vectors), unfold(found.logits))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from probsym.errors import RangeError, SignatureError
 from probsym.groups import S
 from probsym.samplers import noise as noises
-from probsym.samplers.base import Sampler
+from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch, zero_padding
 from probsym.samplers.counter import counter_normal, counter_uniform
 from probsym.samplers.draw import Draw
@@ -51,11 +51,11 @@ class Learned(Sampler):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if not noise >= 0:
-            raise RangeError(f"Expected noise to be 0 or more (got {noise})")
+        if not 0 <= noise < float("inf"):
+            raise RangeError(f"Expected noise to be finite and 0 or more (got {noise})")
         check_tau(tau)
         self.net, self.eta, self.tau = net, float(noise), float(tau)
-        self.reads = None if reads is None else tuple(reads)
+        self.reads = as_reads(reads)
         self.fixed_noise, self.seed = fixed_noise, seed
 
     def extra_repr(self) -> str:
