@@ -537,6 +537,7 @@ def _compiled(model, inputs, mask, **options):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # that the compiler itself runs into
 @pytest.mark.parametrize(("setting", "sampler"), COMPILED)
 def test_compile_in_one_graph(setting: str, sampler: str) -> None:
     model, inputs, mask = small(sampler, setting, torch.float32)

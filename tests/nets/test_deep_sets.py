@@ -61,7 +61,11 @@ def test_padding_has_no_say():
 def test_a_set_without_real_items_is_zero():
     mask = some_mask(4, 5)
     mask[2] = False
-    assert torch.equal(DeepSets(3)(torch.rand(4, 2, 5, 3), mask=mask).scores[2], torch.zeros(2, 5))
+    net = DeepSets(3)
+    scores = net(torch.rand(4, 2, 5, 3), mask=mask).scores
+    assert torch.equal(scores[2], torch.zeros(2, 5))
+    scores.sum().backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in net.parameters())
 
 
 def test_several_inputs_are_put_side_by_side():

@@ -189,7 +189,10 @@ def test_a_set_without_real_points_is_zero():
     mask = some_mask(6, 9)
     mask[4] = False
     x, v = normal(2, 6, 3, 9, 3)
-    features = build()(x, v, mask=mask)
+    net = build()
+    features = net(x, v, mask=mask)
+    (features.scores.sum() + features.vectors.sum()).backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in net.parameters() if parameter.requires_grad)
     assert torch.equal(features.scores[4], torch.zeros(3, 9).double())
     assert torch.equal(features.vectors[4], torch.zeros(3, 3, 3).double())
     assert torch.isfinite(features.scores).all()

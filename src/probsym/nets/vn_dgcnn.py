@@ -125,7 +125,7 @@ class _Score(nn.Module):
         if real is None:
             mean = joined.mean(2, keepdim=True)
         else:
-            joined = torch.where(real.unsqueeze(-1), joined, 0)
+            # padding is zero in x and so in what is made of it
             mean = joined.sum(2, keepdim=True) / real.sum(1).clamp_min(1)[:, None, None]
         joined = torch.cat([joined, mean.expand_as(joined)], dim=-1)
         standard = self.standard(self.narrower(self.narrow(joined, real), real))

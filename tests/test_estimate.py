@@ -1,0 +1,227 @@
+"""The average over draws and its standard error: formulas, honesty, stopping, and what else an estimate holds."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+import torch
+from scipy import stats
+
+from probsym import Symmetrized, groups, nets, samplers
+from probsym.ops import SoftSort, soft_sort
+from probsym.samplers.haar import from_elements
+from probsym.signature import Term
+from tests.symmetrized_cases import SETTINGS, make_inputs, make_model
+
+S = {"n": groups.S()}
+DTYPES = [torch.float64, torch.float32]
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64).to(dtype)
+
+
+def smooth(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([(x[:, 0] - 2 * x[:, 1]).tanh()[:, 0], x[:, 2].sin()[:, 1]], 1)
+
+
+class Weighted(samplers.Haar):
+    """Uniform elements with weights that come with the noise."""
+
+    def noise(self, batch, draws, generator=None, *, start=0):
+        weights = torch.rand(len(batch), draws, generator=generator, dtype=batch.dtype)
+        return super().noise(batch, draws, generator)._replace(inputs=(weights,))
+
+    def noise_terms(self, signature):
+        return (Term(()),)  # one number a draw, which nothing moves
+
+    def forward(self, batch, noise):
+        return replace(from_elements(batch, noise), weights=noise.inputs[0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("chunk", [None, 1, 4])
+def test_mean_and_standard_error(dtype: torch.dtype, chunk: int | None) -> None:
+    x = normal(3, 4, 2, dtype=dtype)
+    model = Symmetrized(smooth, "n c -> k", S, samples=10)
+    found = model.estimate(x, keep_values=True, chunk=chunk, generator=seeded())
+    y = found.values.double()
+    tolerance = {"atol": 1e-12, "rtol": 1e-9} if dtype == torch.float64 else {"atol": 1e-6, "rtol": 1e-4}
+    assert found.samples == 10
+    assert found.mean.dtype == found.stderr.dtype == dtype
+    torch.testing.assert_close(found.mean.double(), y.mean(1), **tolerance)
+    torch.testing.assert_close(found.stderr.double(), y.std(1) / 10**0.5, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("chunk", [None, 1, 4])
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e4])
+def test_weights(dtype: torch.dtype, chunk: int | None, scale: float) -> None:
+    x = normal(3, 4, 2, dtype=dtype)
+    model = Symmetrized(smooth, "n c -> k", S, Weighted(), samples=10)
+    noise = model.noise(x, generator=seeded())
+    noise = noise._replace(inputs=(noise.inputs[0] * scale,))
+    found = model.estimate(x, noise=noise, keep_values=True, chunk=chunk)
+    y, w = found.values.double(), noise.inputs[0].double().unsqueeze(-1)
+    mean = (w * y).sum(1) / w.sum(1)
+    variance = 10 / 9 * (w.square() * (y - mean.unsqueeze(1)).square()).sum(1) / w.sum(1).square()
+    tolerance = {"atol": 1e-12, "rtol": 1e-9} if dtype == torch.float64 else {"atol": 1e-6, "rtol": 1e-4}
+    torch.testing.assert_close(found.mean.double(), mean, **tolerance)
+    torch.testing.assert_close(model(x, noise=noise), found.mean)
+    torch.testing.assert_close(found.stderr.double(), variance.sqrt(), **tolerance)
+
+
+def test_one_draw_and_exact_averages() -> None:
+    x = normal(3, 4, 2)
+    assert Symmetrized(smooth, "n c -> k", S).estimate(x).stderr.isnan().all()
+    exact = Symmetrized(smooth, "n c -> k", S, samplers.Enumerate()).estimate(x)
+    assert exact.samples == 24
+    assert (exact.stderr == 0).all()
+    wanted = torch.stack([smooth(x[:, list(order)]) for order in permutations(range(4))]).mean(0)
+    torch.testing.assert_close(exact.mean, wanted)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_frame_of_few_and_many_orders_in_one_batch(dtype: torch.dtype) -> None:
+    """Weights that fill up a batch round nothing: as exact as every item on its own."""
+    triangle, path = (torch.ones(3, 3) - torch.eye(3)), torch.tensor([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    adjacency = torch.stack([triangle, path]).to(dtype)
+    x = normal(2, 3, dtype=dtype, seed=1)
+    model = Symmetrized(lambda x, a: x[:, 0] + 2 * x[:, 1], "n, n n ->", S, samplers.Frame("laplacian")).eval()
+    found = model(x, adjacency)
+    alone = torch.cat([model(x[i : i + 1], adjacency[i : i + 1]) for i in range(2)])
+    torch.testing.assert_close(found, alone, atol=8 * torch.finfo(dtype).eps, rtol=0)
+    torch.testing.assert_close(found[0], x[0].mean() * 3, atol=8 * torch.finfo(dtype).eps, rtol=0)
+
+
+def test_one_draw_beside_a_listed_frame_has_no_standard_error() -> None:
+    triangle, path = (torch.ones(3, 3) - torch.eye(3)), torch.tensor([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    model = Symmetrized(lambda x, a: x[:, 0], "n, n n ->", S, samplers.Frame("laplacian", limit=2)).eval()
+    stderr = model.estimate(torch.arange(3.0).expand(2, 3), torch.stack([triangle, path])).stderr
+    assert stderr[0].isnan()
+    assert stderr[1] == 0
+
+
+def test_random_bases_of_a_frame_are_not_called_exact() -> None:
+    """Equal eigenvalues leave the axes random: the signs say nothing about how far the average is off."""
+    model = Symmetrized(lambda x: x[:, 0, 0].square(), "m d ->", {"d": groups.O(2)}, samplers.Frame()).eval()
+    found = [model.estimate(torch.eye(2)[None]) for _ in range(5)]
+    assert torch.stack([one.mean for one in found]).std() > 1e-3
+    assert all(one.stderr.isnan().all() or (one.stderr > 0).all() for one in found)
+
+
+@pytest.mark.parametrize("draws", [30, 100])
+@pytest.mark.parametrize("sampler", ["Haar", "Learned"])
+def test_standard_error_is_honest(sampler: str, draws: int) -> None:
+    """The 95 % interval of 3,000 repeats covers the expectation in 93 to 97 %."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        p = samplers.Haar() if sampler == "Haar" else samplers.Learned(nets.DeepSets(2, hidden=8), noise=1.0)
+    model = Symmetrized(smooth, "n c -> k", S, p, samples=draws).eval()
+    x = normal(1, 4, 2, dtype=torch.float32).expand(3000, -1, -1)
+    with torch.no_grad():
+        found = model.estimate(x, generator=seeded(1))
+        if sampler == "Haar":
+            true = Symmetrized(smooth, "n c -> k", S, samplers.Enumerate())(x[:1])
+        else:
+            true = model(x, samples=200, generator=seeded(2)).mean(0, keepdim=True)
+    covered = (found.mean - true).abs() <= stats.t.ppf(0.975, draws - 1) * found.stderr
+    assert ((covered.float().mean(0) >= 0.93) & (covered.float().mean(0) <= 0.97)).all()
+
+
+def test_huge_offsets_do_not_cancel() -> None:
+    x = torch.arange(8.0).expand(2, -1)
+    model = Symmetrized(lambda x: 1e6 + x[:, 0], "n ->", S, samples=200)
+    for chunk in (None, 7):
+        found = model.estimate(x, keep_values=True, chunk=chunk, generator=seeded())
+        y = found.values.double()
+        torch.testing.assert_close(found.stderr.double(), y.std(1) / 200**0.5, rtol=1e-3, atol=0)
+        assert (found.mean - y.mean(1)).abs().max() <= 0.13  # two steps of float32 at 1e6
+
+
+@pytest.mark.parametrize("tol", [0.5, 0.05])
+def test_tolerance(tol: float) -> None:
+    x = normal(3, 4, 2)
+    model = Symmetrized(smooth, "n c -> k", S)
+    found = model.estimate(x, samples=5, tol=tol, keep_values=True, generator=seeded())
+    assert found.stderr.max() <= tol
+    assert found.values.shape[1] == found.samples == found.elements["n"].shape[1]
+    for so_many in range(5, found.samples, 5):
+        y = found.values[:, :so_many]
+        assert (y.std(1) / so_many**0.5).max() > tol
+    torch.testing.assert_close(found.mean, found.values.mean(1))
+
+
+@pytest.mark.parametrize(("samples", "most"), [(30, 50), (30, 30), (100, 10), (1, 7)])
+def test_so_many_draws_and_no_more(samples: int, most: int) -> None:
+    model = Symmetrized(smooth, "n c -> k", S)
+    assert model.estimate(normal(3, 4, 2), samples=samples, tol=1e-9, max_samples=most).samples == most
+
+
+def test_tolerance_of_exact_averages() -> None:
+    model = Symmetrized(smooth, "n c -> k", S, samplers.Enumerate())
+    assert model.estimate(normal(3, 4, 2), tol=1e-9).samples == 24
+
+
+def test_values_only_if_asked_for() -> None:
+    model = Symmetrized(smooth, "n c -> k", S, samples=3)
+    assert model.estimate(normal(3, 4, 2)).values is None
+    assert model.estimate(normal(3, 4, 2), keep_values=True).values.shape == (3, 3, 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sampler", ["Haar", "Learned", "FromHaar", "Frame", "Canonical"])
+@pytest.mark.parametrize("setting", ["S", "E(3)", "S x SE(3)"])
+def test_elements(setting: str, sampler: str, dtype: torch.dtype) -> None:
+    """Undoing the elements, centroid and all, is what the base saw; applying them is what was averaged."""
+    case, seen, made = SETTINGS[setting], [], []
+    inputs, _ = make_inputs(case, dtype, "none", seeded())
+    model = make_model(case, case.outputs[-1], sampler, dtype)
+    model.base.register_forward_hook(lambda module, args, out: seen.append(args))
+    model.base.register_forward_hook(lambda module, args, out: made.append(out))
+    found = model.estimate(*inputs, keep_values=True, generator=seeded())
+    draws = found.samples
+    g = {key: one.flatten(0, 1) for key, one in found.elements.items()}
+    back = {key: case.groups[key].inverse(one) for key, one in g.items()}
+    undone = model.signature.act(back, [x.repeat_interleave(draws, 0) for x in inputs])
+    tolerance = {"atol": 1e-9, "rtol": 0} if dtype == torch.float64 else {"atol": 1e-4, "rtol": 0}
+    for x, y in zip(undone, seen[0], strict=True):
+        torch.testing.assert_close(x, y, **tolerance)
+    (moved,) = model.signature.act_on_outputs(g, [made[0]])
+    torch.testing.assert_close(moved, found.values.flatten(0, 1), **tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_entropy(dtype: torch.dtype, training: bool, chunk: int | None) -> None:
+    x, mask = normal(3, 5, 2, dtype=dtype), torch.tensor([[1, 0, 1, 1, 0], [1, 1, 1, 1, 1], [0, 1, 1, 1, 1]]).bool()
+    net = nets.DeepSets(2)
+    model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.Learned(net, tau=0.1), samples=5).to(dtype)
+    model.train(training)
+    noise = model.noise(x, mask=mask, generator=seeded())
+    scores = net(x.unsqueeze(1) + noise.inputs[0], mask=mask).scores
+    wanted = soft_sort(scores, mask=mask.unsqueeze(1), tau=0.1).entropy().mean()
+    found = model.estimate(x, mask=mask, noise=noise, chunk=chunk)
+    assert set(found.losses) == {"entropy"}
+    torch.testing.assert_close(found.losses["entropy"], wanted, rtol=1e-4, atol=1e-6)
+    gradient, expected = (torch.autograd.grad(one, net.head.weight)[0] for one in (found.losses["entropy"], wanted))
+    assert gradient.abs().max() > 0
+    torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-5)
+    with torch.no_grad():
+        torch.testing.assert_close(model.estimate(x, mask=mask, noise=noise).losses["entropy"], wanted)
+
+
+def test_losses_are_computed_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(SoftSort, "entropy", lambda self: calls.append(1) or torch.zeros(()))
+    model = Symmetrized(smooth, "n c -> k", S, samplers.Learned(nets.DeepSets(2)), samples=3)
+    found = model.estimate(normal(3, 4, 2, dtype=torch.float32))
+    assert not calls
+    assert found.losses["entropy"] == 0
+    assert calls
+    assert Symmetrized(smooth, "n c -> k", S).estimate(normal(3, 4, 2)).losses == {}

@@ -1,0 +1,176 @@
+"""`assert_equivariant` on models that are, and on models that are not."""
+
+import pytest
+import torch
+from torch import nn
+
+from probsym import Symmetrized, bases, groups, nets, samplers
+from probsym.nets import Features
+from probsym.ops import Order, descending
+from probsym.samplers.draw import Draw
+from probsym.samplers.noise import no_noise
+from probsym.testing import assert_equivariant
+
+S = {"n": groups.S()}
+DTYPES = [torch.float64, torch.float32]
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def points(dtype: torch.dtype = torch.float64, batch: int = 3) -> torch.Tensor:
+    return torch.randn(batch, 5, 3, generator=seeded(), dtype=torch.float64).to(dtype)
+
+
+class Unmoved(samplers.Haar):
+    """Forgets to move its noise."""
+
+    def move(self, signature, g, noise):
+        return noise
+
+
+class ByPlace(samplers.Sampler):
+    """Sorts by a score that depends on the place."""
+
+    def noise(self, batch, draws, generator=None, *, start=0):
+        return no_noise()
+
+    def forward(self, batch, noise):
+        scores = batch.inputs[0].sum(-1) + torch.arange(batch.sizes["n"])
+        order = Order(descending(scores.unsqueeze(1)), batch.mask_of("n"))
+        return Draw(1, {"n": order.index}, {"n": order})
+
+
+class Axes(samplers.Haar):
+    """Principal axes with the signs that `eigh` happens to give."""
+
+    def forward(self, batch, noise):
+        x = batch.inputs[0].detach()
+        q = torch.linalg.eigh(x.mT @ x).eigenvectors.unsqueeze(1).expand_as(noise.elements["d"])
+        return Draw(q.shape[1], {"d": q}, {"d": q})
+
+
+class Identity(samplers.Haar):
+    """Draws nothing."""
+
+    def forward(self, batch, noise):
+        g = {key: torch.arange(one.shape[-1]).expand_as(one) for key, one in noise.elements.items()}
+        return Draw(noise.draws(), g, {key: Order(one, batch.mask_of(key)) for key, one in g.items()})
+
+
+class WrongScores(nn.Module):
+    """A net that breaks its ties by place."""
+
+    perturbs, extra_noise = (0,), 0
+
+    def forward(self, x, mask=None):
+        return Features(scores=(x.sum(-1) > 0).to(x.dtype) - 1e-3 * torch.arange(x.shape[-2]))
+
+
+BROKEN = {
+    "unmoved": ("n d -> d", S, Unmoved()),
+    "by place": ("n d -> d", S, ByPlace()),
+    "identity": ("n d -> d", S, Identity()),
+    "signs": ("n d -> n", {"d": groups.O(3)}, Axes()),
+    "net": ("n d -> d", S, samplers.Learned(WrongScores())),
+    "net, canonical": ("n d -> d", S, samplers.Canonical(WrongScores())),
+}
+
+
+def base_of(signature: str):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return bases.MLP([15, 8, 5 if signature.endswith("n") else 3], activation="tanh")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_samplers_are_found(name: str, dtype: torch.dtype) -> None:
+    signature, bound, sampler = BROKEN[name]
+    model = Symmetrized(base_of(signature), signature, bound, sampler, samples=5).to(dtype)
+    with pytest.raises(AssertionError, match=r"Expected phi\(g x\) = g phi\(x\) up to .* \(got an error of"):
+        assert_equivariant(model, points(dtype), generator=seeded())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sampler", [samplers.Haar(), samplers.Enumerate(), samplers.Frame("sort")])
+def test_right_samplers_pass(sampler: samplers.Sampler, dtype: torch.dtype) -> None:
+    model = Symmetrized(base_of("n d -> d"), "n d -> d", S, sampler).to(dtype)
+    report = assert_equivariant(model, points(dtype), generator=seeded())
+    assert report.draws == 3
+    assert report.unclear == 0
+    assert 0 <= report.error < 1e-4
+
+
+def test_without_groups() -> None:
+    model = Symmetrized(base_of("n d -> d"), "n d -> d", {})
+    assert assert_equivariant(model, points(torch.float32)).error == 0
+
+
+def test_fixed_noise_is_named() -> None:
+    sampler = samplers.Learned(nets.DeepSets(3), fixed_noise=True)
+    model = Symmetrized(base_of("n d -> d"), "n d -> d", S, sampler, samples=5)
+    with pytest.raises(AssertionError, match="its fixed noise belongs to the example"):
+        assert_equivariant(model, points(torch.float32), index=torch.arange(3), generator=seeded())
+
+
+class Scores(nn.Module):
+    perturbs, extra_noise = (), 0
+
+    def forward(self, x, mask=None):
+        return Features(scores=x[..., 0].unsqueeze(1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_draws_at_rounding_distance_are_left_out(dtype: torch.dtype) -> None:
+    x = points(dtype, batch=2)
+    x[:, :, 0] = torch.tensor([0.5, 1.0, 2.0, 3.0, 4.0])
+    x[1, 1, 0] = 0.5 + torch.finfo(dtype).eps
+    model = Symmetrized(base_of("n d -> d"), "n d -> d", S, samplers.Learned(Scores()), samples=4).to(dtype)
+    report = assert_equivariant(model, x, generator=seeded())
+    assert (report.draws, report.unclear) == (8, 4)
+    with pytest.raises(AssertionError, match="Expected some draw"):
+        assert_equivariant(model, x[1:], generator=seeded())
+
+
+def test_tolerance_is_respected() -> None:
+    model = Symmetrized(base_of("n d -> d"), "n d -> d", {"n": groups.S(), "d": groups.SO(3)}, samples=5)
+    x = points(torch.float32)
+    error = assert_equivariant(model, x, generator=seeded()).error
+    assert error > 0
+    assert assert_equivariant(model, x, generator=seeded(), tolerance=error * 1.01).error == error
+    with pytest.raises(AssertionError, match="got an error of"):
+        assert_equivariant(model, x, generator=seeded(), tolerance=error / 2)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_leaves_everything_as_it_was(fails: bool) -> None:
+    def base(x: torch.Tensor) -> torch.Tensor:
+        if fails:
+            raise KeyError("base")
+        return x[:, 0]
+
+    net = nets.GIN(3, hidden=4)
+    model = Symmetrized(lambda x, a: base(x), "n d, n n -> d", S, samplers.Learned(net), samples=3)
+    model.train()
+    net.layers[1].eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    modes, state = [module.training for module in model.modules()], torch.get_rng_state()
+    x = points(torch.float32)
+    arguments = (model, x, torch.ones(3, 5, 5))
+    if fails:
+        with pytest.raises(KeyError):
+            assert_equivariant(*arguments, generator=seeded())
+    else:
+        assert_equivariant(*arguments, generator=seeded())
+    assert [module.training for module in model.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.is_grad_enabled()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_nan_is_not_equivariant() -> None:
+    model = Symmetrized(lambda x: x[:, 0] / 0 * 0, "n d -> d", S)
+    with pytest.raises(AssertionError, match="got an error of nan"):
+        assert_equivariant(model, points())
