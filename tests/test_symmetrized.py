@@ -538,12 +538,14 @@ def _compiled(model, inputs, mask, **options):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # that the compiler itself runs into
+@pytest.mark.slow
 @pytest.mark.parametrize(("setting", "sampler"), COMPILED)
 def test_compile_in_one_graph(setting: str, sampler: str) -> None:
     model, inputs, mask = small(sampler, setting, torch.float32)
     _compiled(model, inputs, mask, backend="aot_eager", fullgraph=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of graph breaks
 @pytest.mark.parametrize("sampler", ["Learned", "Frame"])
 def test_compile(sampler: str) -> None:

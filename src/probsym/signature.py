@@ -149,7 +149,9 @@ class Signature:
         """Refuse outputs that do not fit the signature, or the sizes and the batch size that the inputs had."""
         check_tensors(tensors, self.outputs, "output", self.groups, sizes)
         if batch is not None and tensors[0].shape[0] != batch:
-            raise ShapeError(f"Expected outputs to have batch size {batch} (got {tensors[0].shape[0]})")
+            raise ShapeError(
+                f"Expected output 0 ({str(self.outputs[0])!r}) to have batch size {batch} (got {tensors[0].shape[0]})"
+            )
 
     def masks(self, mask: Tensor | Mapping[str, Tensor] | None) -> dict[str, Tensor]:
         """The masks by axis name. A single tensor masks the one input axis that qualifies.

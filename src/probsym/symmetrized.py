@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -111,14 +112,15 @@ class Symmetrized(nn.Module):
             mask: booleans (B, n), True where real, or {axis: booleans} for several axes.
             samples: draws; the model's own number if None.
             chunk: draws in one call of the base.
-            tol: go on drawing, `samples` at a time, until no standard error is above this, ...
+            tol: go on drawing, `samples` at a time, until no standard error is above this, ... Samplers that list
+                elements list them once.
             max_samples: ... or so many were drawn.
             generator: source of the draws.
             noise: the random numbers themselves, from `noise(...)`, in place of `samples` and `generator`.
             index: the number of each example, (B,), for samplers with fixed noise.
             keep_values: also return the output of every draw.
         """
-        if tol is not None and (not tol > 0 or noise is not None):
+        if tol is not None and (not isinstance(tol, int | float) or not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
         _positive(max_samples, "max_samples")
         batch = self._batch(inputs, mask, index)
@@ -179,7 +181,7 @@ class Symmetrized(nn.Module):
             self.sampler.check_noise(batch, noise)
             return noise
         if samples is not None:
-            _positive(samples, "samples")
+            samples = _positive(samples, "samples")
             if self.sampler.exact:
                 raise RangeError(f"Expected no samples for a sampler that lists its elements (got {samples})")
         own = self.samples if self.training or self.eval_samples is None else self.eval_samples
@@ -262,6 +264,7 @@ def _one_or_all(found: Sequence[Tensor]) -> Outputs:
 
 
 def _positive(value: int, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    whole = not isinstance(value, bool) and hasattr(value, "__index__")
+    if not whole or operator.index(value) < 1:
         raise RangeError(f"Expected {what} to be 1 or more (got {value})")
-    return value
+    return operator.index(value)

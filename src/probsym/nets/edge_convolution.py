@@ -88,6 +88,11 @@ def _inner(x: Tensor, y: Tensor, total: Tensor | None = None) -> Tensor:
     return total
 
 
+def _laid_out(x: Tensor | None) -> Tensor | None:
+    """x in the order of its axes: compiled code may hold it otherwise than it believes."""
+    return x.clone(memory_format=torch.contiguous_format) if x is not None and torch.compiler.is_compiling() else x
+
+
 def _joined(parts: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     return parts[0] if len(parts) == 1 else tuple(torch.cat(end) for end in zip(*parts, strict=True))
 
@@ -154,7 +159,7 @@ class _Pool(torch.autograd.Function):
             to_a = _inner(edge, _pair(near_q, own_q, index), to_a)
             to_b = _inner(edge, _pair(near_k, own_k, index), to_b)
             parts.append((*_unpair(a * edge, index), *_unpair(b * edge, index)))
-        return None, None, None, None, to_a, to_b, *_joined(parts)
+        return None, None, None, None, *(_laid_out(one) for one in (to_a, to_b)), *_joined(parts)
 
 
 @torch.no_grad()

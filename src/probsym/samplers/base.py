@@ -38,7 +38,7 @@ class Sampler(nn.Module, ABC):
     breaks_ties = False
     """Whether its noise decides where features name several elements."""
     draws_elements = False
-    """Whether its noise has group elements."""
+    """Whether its noise has group elements. A sampler of your own says so, so that noise can be checked."""
 
     def check(self, signature: Signature) -> None:
         """Refuse a signature that this sampler has no distribution for."""
@@ -53,6 +53,8 @@ class Sampler(nn.Module, ABC):
 
     def check_noise(self, batch: Batch, noise: Noise) -> None:
         """Refuse noise that was not drawn by such a sampler for such a batch."""
+        if not isinstance(noise, Noise):
+            raise SignatureError(f"Expected noise that `noise(...)` returned (got {type(noise).__name__})")
         groups = set(batch.signature.groups)
         wanted = (
             len(self.noise_terms(batch.signature)),

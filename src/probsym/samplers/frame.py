@@ -127,7 +127,8 @@ class Frame(Sampler):
         spaces = eigenspaces(points.mT @ points, close)
         simple = spaces.simple()
         each = Eigenspaces(spaces.vectors.unsqueeze(1), spaces.space.unsqueeze(1))
-        axes = gram_schmidt(each.project(noise.completion[d][..., : points.shape[-1]].double()))
+        drawn = noise.completion[d][..., : points.shape[-1]].double()
+        axes = gram_schmidt(torch.nn.functional.normalize(each.project(drawn), dim=-2), drawn)
         axes = _with_signs(axes) if self.exact else axes
         if isinstance(group, SO | SE):
             axes = _proper(axes)[:, :: 2 if self.exact else 1]

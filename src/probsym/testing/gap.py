@@ -62,11 +62,10 @@ def equivariance_gap(
     with evaluating(model):
         here = moved.outputs(_values(model, inputs, mask, samples, generator, index))
         there = _values(model, moved.inputs, moved.mask, samples, generator, index)
-    dtype = here[0].dtype
     left, right = (torch.cat([y.reshape(*y.shape[:2], -1).double() for y in side], -1) for side in (here, there))
     spread = (left.var(1) + right.var(1)) / samples
     difference = left.mean(1) - right.mean(1)
-    floor = ROUNDING[dtype] * torch.cat([left, right], 1).abs().amax((1, 2)).clamp(min=1).unsqueeze(-1)
+    floor = torch.cat([_floor(a, b) for a, b in zip(here, there, strict=True)], -1)
     pooled = torch.cat([left, right], 1)
     scale = pooled.var(1).clamp(min=floor.square() * 1e-6)
 
@@ -84,6 +83,13 @@ def equivariance_gap(
     )
 
 
+def _floor(left: Tensor, right: Tensor) -> Tensor:
+    """Differences of one output (B, K, ...) that rounding may make, (B, size)."""
+    largest = torch.cat([left, right], 1).flatten(1).abs().amax(1, keepdim=True).double().clamp(min=1)
+    size = left.shape[2:].numel()
+    return (ROUNDING.get(left.dtype, 0.0) * largest).expand(-1, size)
+
+
 def _values(
     model: Symmetrized,
     inputs: tuple[Tensor, ...],
@@ -93,7 +99,7 @@ def _values(
     index: Tensor | None,
 ) -> list[Tensor]:
     """Independent outputs (B, samples, ...); those of a sampler that lists elements come from copies of the batch."""
-    if not model.sampler.exact:
+    if not model.sampler.exact and model.signature.groups:
         found = model.estimate(*inputs, mask=mask, samples=samples, generator=generator, index=index, keep_values=True)
         return as_list(found.values)
 
