@@ -136,7 +136,7 @@ left out.</p></body></html>"""
 def main() -> None:
     """Train the three, print a table, write the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--graphs", type=int, default=2000, help="to learn from")
     parser.add_argument("--size", type=int, default=24, help="most nodes of a graph")
     parser.add_argument("--out", type=Path, default=None, help="folder of the report; runs/demo-DATE if not given")
