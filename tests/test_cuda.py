@@ -125,3 +125,26 @@ def test_symmetrized_training_step_agrees_with_a_cpu(setting: str) -> None:
         loss.backward()
         gradients.append(torch.cat([p.grad.flatten().cpu() for p in model.parameters() if p.grad is not None]))
     assert close(gradients[1], gradients[0], 1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@pytest.mark.parametrize("estimate", [False, True])
+@pytest.mark.parametrize("setting", ["S", "O(3)", "S x SE(3)"])
+def test_no_synchronisation_in_a_training_step_of_a_model(setting: str, estimate: bool) -> None:
+    case = SETTINGS[setting]
+    inputs, mask = make_inputs(case, torch.float32, "holes", torch.Generator().manual_seed(1))
+    inputs = [x.cuda() for x in inputs]
+    mask = torch.utils._pytree.tree_map(lambda one: one.cuda(), mask)
+    model = make_model(case, case.outputs[0], "Learned", torch.float32).cuda().train()
+
+    def step() -> None:
+        found = model(*inputs, mask=mask, estimate=estimate)
+        loss = found.mean.square().mean() + sum(found.losses.values()) if estimate else found.square().mean()
+        loss.backward()
+
+    step()  # what is made once may wait
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -14,10 +14,11 @@ CASES = [
     for masking in (MASKS if case.maskable else MASKS[:1])
 ]
 LAWS = [
-    pytest.param(setting, sampler, id=f"{setting}-{sampler}")
-    for setting in ("S", "SO(3)", "E(3)", "S x O(3)", "S x SE(3)", "D(4)", "C(4) on images")
+    pytest.param(setting, sampler, masking, id=f"{setting}-{sampler}-{masking}")
+    for setting, case in SETTINGS.items()
     for sampler in ("Haar", "Frame", "Frame draws", "FromHaar")
     if applies(setting, sampler)
+    for masking in (("none", "holes") if case.maskable else ("none",))
 ]
 
 
@@ -29,12 +30,15 @@ def test_coupled(setting: str, sampler: str, masking: str, dtype: torch.dtype) -
     inputs, mask = make_inputs(case, dtype, masking, generator)
     for output in case.outputs:
         model = make_model(case, output, sampler, dtype)
-        testing.assert_equivariant(model, *inputs, mask=mask, generator=generator)
+        report = testing.assert_equivariant(model, *inputs, mask=mask, generator=generator)
+        assert report.unclear <= report.draws / 2
 
 
-@pytest.mark.parametrize(("setting", "sampler"), LAWS)
-def test_in_distribution(setting: str, sampler: str) -> None:
+@pytest.mark.parametrize(("setting", "sampler", "masking"), LAWS)
+def test_in_distribution(setting: str, sampler: str, masking: str) -> None:
     case, generator = SETTINGS[setting], torch.Generator().manual_seed(2)
-    inputs, mask = make_inputs(case, torch.float64, "none" if case.maskable is None else "holes", generator)
-    model = make_model(case, case.outputs[1], sampler, torch.float64)
-    assert testing.equivariance_gap(model, *inputs, mask=mask, generator=generator).p_value > 1e-3
+    inputs, mask = make_inputs(case, torch.float64, masking, generator)
+    for output in case.outputs:
+        model = make_model(case, output, sampler, torch.float64)
+        found = testing.equivariance_gap(model, *inputs, mask=mask, samples=50, generator=generator, relabellings=4999)
+        assert found.p_value > 5e-4  # of several hundred cases

@@ -150,10 +150,23 @@ def test_tolerance(tol: float) -> None:
     found = model.estimate(x, samples=5, tol=tol, keep_values=True, generator=seeded())
     assert found.stderr.max() <= tol
     assert found.values.shape[1] == found.samples == found.elements["n"].shape[1]
-    for so_many in range(5, found.samples, 5):
+    so_many = 30
+    while so_many < found.samples:
         y = found.values[:, :so_many]
         assert (y.std(1) / so_many**0.5).max() > tol
+        so_many += max(5, so_many // 2)
+    assert so_many == found.samples
     torch.testing.assert_close(found.mean, found.values.mean(1))
+
+
+@pytest.mark.parametrize("samples", [1, 5])
+def test_tolerance_is_not_met_by_luck(samples: int) -> None:
+    """Of outputs 0 and 1, the first few draws may all be equal; that is no standard error of zero."""
+    x = torch.tensor([1.0, -1.0, -1.0, -1.0]).view(1, 4, 1)
+    model = Symmetrized(lambda x: (x[:, 0, 0] > 0).float(), "n c -> ", S, samples=samples)
+    found = [model.estimate(x, tol=0.05, generator=seeded(i)) for i in range(200)]
+    assert all(float(one.mean) > 0 and one.samples >= 30 for one in found)
+    assert sum(abs(float(one.mean) - 0.25) <= 0.15 for one in found) >= 190
 
 
 @pytest.mark.parametrize(("samples", "most"), [(30, 50), (30, 30), (100, 10), (1, 7)])

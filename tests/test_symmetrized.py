@@ -570,3 +570,70 @@ def test_export(setting: str, sampler: str) -> None:
         for one in (noise, other):
             wanted = model(*inputs, mask=mask, noise=one)
             torch.testing.assert_close(program.module()(*inputs, mask=mask, noise=one), wanted)
+
+
+def test_points_far_away_keep_their_digits_under_autocast() -> None:
+    x = torch.randn(4, 5, 3, generator=torch.Generator().manual_seed(0)) + 100
+    model = Symmetrized(nn.Sequential(nn.Flatten(), nn.Linear(15, 3)), "n d:point -> d:point", {"d": groups.SE(3)})
+    noise = model.noise(x, samples=4)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model.estimate(x, noise=noise, keep_values=True)
+    assert found.mean.dtype == found.values.dtype == torch.float32
+    for y in (found.mean, found.values.mean(1)):
+        torch.testing.assert_close(y, model(x, noise=noise), atol=0.03, rtol=0)
+
+
+def test_draws_can_be_asked_of_a_frame_that_would_be_listed() -> None:
+    x = torch.randn(4, 5, 3, generator=torch.Generator().manual_seed(0))
+    model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.O(3)}, samplers.Frame())
+    assert model.estimate(x).samples == 8
+    found = model.estimate(x, samples=500, generator=torch.Generator().manual_seed(1))
+    assert found.samples == 500
+    assert ((found.mean - model(x)).abs() < 5 * found.stderr + 1e-6).all()
+    assert model(x, samples=2).shape == (4, 3)
+
+
+def test_weights_of_listed_frames_are_reported() -> None:
+    path, cycle = torch.zeros(2, 4, 4)
+    for i in range(3):
+        path[i, i + 1] = path[i + 1, i] = cycle[i, i + 1] = cycle[i + 1, i] = 1
+    cycle[0, 3] = cycle[3, 0] = 1
+    model = Symmetrized(lambda a: a[:, 0], "n n -> n", {"n": S}, samplers.Frame())
+    found = model.estimate(torch.stack([path, cycle]), keep_values=True)
+    assert found.weights.shape == found.values.shape[:2]
+    torch.testing.assert_close((found.values * found.weights.unsqueeze(-1).float()).sum(1), found.mean)
+
+
+def test_any_keyword_is_no_mask_where_none_is_given() -> None:
+    seen = []
+
+    def base(x, **options):
+        seen.append(options)
+        return x[:, 0]
+
+    model, x = Symmetrized(base, "n c -> c", {"n": S}), torch.randn(2, 4, 3)
+    model(x)
+    model(x, mask=torch.ones(2, 4, dtype=torch.bool))
+    assert [set(options) for options in seen] == [set(), {"mask"}]
+
+
+def _parallel_worker(rank: int, folder: str) -> None:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    torch.manual_seed(0)
+    sampler = samplers.Learned(nets.DeepSets(2, hidden=4), tau=0.1)
+    base = nn.Sequential(nn.Flatten(), nn.Linear(8, 1))
+    model = nn.parallel.DistributedDataParallel(Symmetrized(base, "n c -> k", {"n": S}, sampler, samples=3))
+    x = torch.randn(4, 4, 2, generator=torch.Generator().manual_seed(rank))
+    found = model(x, estimate=True, generator=torch.Generator().manual_seed(rank))
+    (found.mean.square().mean() + found.losses["entropy"]).backward()
+    gradient = torch.cat([one.grad.flatten() for one in model.parameters()])
+    torch.save(gradient, f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_parallel_training_with_losses_agrees_on_its_gradient(tmp_path) -> None:
+    torch.multiprocessing.spawn(_parallel_worker, (str(tmp_path),), nprocs=2)
+    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
+    assert first.abs().sum() > 0
+    torch.testing.assert_close(first, second)

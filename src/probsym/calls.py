@@ -7,8 +7,10 @@ from typing import Any
 from torch import nn
 
 
-def takes_mask(function: Callable[..., Any]) -> bool:
-    """Whether a module or function has a parameter `mask`, or takes any by keyword.
+def takes_mask(function: Callable[..., Any], *, given: bool = True) -> bool:
+    """Whether a module or function is to be called with `mask=`: it has such a parameter, or takes any by keyword.
+
+    Where no mask was given, only one that has the parameter is told so.
 
     Modules that were compiled, or wrapped for parallel training, are asked for what they wrap.
 
@@ -18,9 +20,11 @@ def takes_mask(function: Callable[..., Any]) -> bool:
     for inner in ("_orig_mod", "module"):
         wrapped = getattr(function, inner, None)
         if isinstance(wrapped, nn.Module) and _passes_on(function):
-            return takes_mask(wrapped)
+            return takes_mask(wrapped, given=given)
     parameters = _parameters(function)
-    return "mask" in parameters or any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    return "mask" in parameters or (
+        given and any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    )
 
 
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

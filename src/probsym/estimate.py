@@ -19,20 +19,21 @@ class Estimate:
 
     `mean` and `stderr` are shaped as the output, (B, ...), or are tuples where there are several. The standard error is
     NaN where one draw was made or draws depend on each other, and zero where the average is the expectation itself.
-    `elements` are those drawn, by axis, (B, K, ...). `values` are the K outputs themselves, (B, K, ...), if they were
-    asked for.
+    `elements` are those drawn, by axis, (B, K, ...), and `weights` (B, K) their part in the mean, None if all have the
+    same. `values` are the K outputs themselves, (B, K, ...), if they were asked for.
     """
 
     mean: Outputs
     stderr: Outputs
     samples: int
     elements: Mapping[str, Tensor]
+    weights: Tensor | None = None
     values: Outputs | None = None
     parts: tuple[Draw, ...] = ()
 
     @property
     def losses(self) -> dict[str, Tensor]:
-        """What training may add to its loss, computed when asked for.
+        """What training may add to its loss, computed whenever it is asked for.
 
         `entropy`: row plus column entropy of the relaxed permutations, mean over real items, draws and batch, summed
         over the axes that are sorted by learned scores. Empty where there are none.
@@ -99,10 +100,7 @@ class Average:
             self.squares = [(a + x, b + y, c + z) for (a, b, c), (x, y, z) in pairs]
 
     def mean(self) -> list[Tensor]:
-        """The mean of each output, (B, ...), in the output's dtype."""
-        return [mean.to(dtype) for mean, dtype in zip(self._mean(), self.dtypes, strict=True)]
-
-    def _mean(self) -> list[Tensor]:
+        """The mean of each output, (B, ...), in at least float32."""
         if isinstance(self.weight, Tensor):
             return [total / _like(self.weight.to(total.dtype), total) for total in self.sums]
         return [total / self.weight for total in self.sums] if self.weight != 1 else self.sums
@@ -110,11 +108,12 @@ class Average:
     def stderr(self) -> list[Tensor]:
         """The standard error of each output, (B, ...), in at least float32."""
         found = []
-        for mean, origin, (one, off, square) in zip(self._mean(), self.origins, self.squares, strict=True):
+        for mean, origin, (one, off, square) in zip(self.mean(), self.origins, self.squares, strict=True):
             m = mean.detach() - origin.squeeze(1)
             spread = (square - 2 * m * off + m.square() * one).clamp(min=0)
             weight = _like(self.weight.to(mean.dtype), mean) if isinstance(self.weight, Tensor) else self.weight
-            count = torch.as_tensor(self.counted, dtype=mean.dtype, device=mean.device)
+            many = self.counted
+            count = many.to(mean.dtype) if isinstance(many, Tensor) else mean.new_full((), many)
             ratio = torch.where(count > 1, count / (count - 1), torch.nan)
             error = (_like(ratio, mean) * spread).sqrt() / weight
             if self.dependent is not None:

@@ -22,6 +22,8 @@ from probsym.samplers.noise import Noise
 from probsym.signature import Signature
 
 Mask = Tensor | Mapping[str, Tensor]
+ENOUGH = 30
+"""Draws before a standard error is trusted."""
 
 
 class Symmetrized(nn.Module):
@@ -39,7 +41,10 @@ class Symmetrized(nn.Module):
         sampler: p(g|x), one of `probsym.samplers`; uniform if None.
         samples: draws in training.
         eval_samples: draws in evaluation; as in training if None.
-        chunk: draws in one call of the base, to bound memory. The result is the same.
+        chunk: draws in one call of the base, to bound memory in evaluation; training keeps what its gradient needs.
+            The result is the same, unless the base itself looks at the whole batch.
+
+    The base must not write to its inputs, which may be the caller's.
 
     >>> from probsym import groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, samples=100)
@@ -69,7 +74,7 @@ class Symmetrized(nn.Module):
         self.samples = _positive(samples, "samples")
         self.eval_samples = None if eval_samples is None else _positive(eval_samples, "eval_samples")
         self.chunk = None if chunk is None else _positive(chunk, "chunk")
-        self._base_takes_mask = takes_mask(base)
+        self._base_takes_mask = takes_mask(base, given=False), takes_mask(base, given=True)
 
     def extra_repr(self) -> str:
         groups = ", ".join(f"{key!r}: {group!r}" for key, group in self.signature.groups.items())
@@ -83,12 +88,19 @@ class Symmetrized(nn.Module):
         generator: torch.Generator | None = None,
         noise: Noise | None = None,
         index: Tensor | None = None,
-    ) -> Outputs:
-        """The average over the draws: a tensor, or a tuple where the signature has several outputs."""
-        batch = self._batch(inputs, mask, index)
-        noise = self._noise(batch, samples, generator, noise)
+        estimate: bool = False,
+    ) -> Any:
+        """The average over the draws, (B, ...): a tensor, or a tuple where the signature has several outputs.
+
+        Arguments are those of `estimate`. With `estimate=True` it is the `Estimate` that is returned, so that training
+        with losses can go through a wrapper for parallel training, which sees calls of the model only.
+        """
+        if estimate:
+            return self.estimate(*inputs, mask=mask, samples=samples, generator=generator, noise=noise, index=index)
+        batch, sampler = self._batch(inputs, mask, index), self._sampler(samples)
+        numbers = self._noise(sampler, batch, samples, generator, noise)
         average = Average(statistics=False)
-        for draw in self._draws(batch, noise, self.chunk):
+        for draw in self._draws(sampler, batch, numbers, self.chunk):
             average.add(self._values(batch, draw, mask), draw)
         return self._finished(batch, average)
 
@@ -110,11 +122,11 @@ class Symmetrized(nn.Module):
         Args:
             inputs: one tensor for each input of the signature, batch first.
             mask: booleans (B, n), True where real, or {axis: booleans} for several axes.
-            samples: draws; the model's own number if None.
+            samples: draws; the model's own number if None. A frame that would be listed is drawn from if it is given.
             chunk: draws in one call of the base.
-            tol: go on drawing, `samples` at a time, until no standard error is above this, ... Samplers that list
-                elements list them once.
-            max_samples: ... or so many were drawn.
+            tol: go on drawing until no standard error is above this, but not before 30 draws: fewer do not tell. Each
+                round draws `samples`, or half as many as there are. Samplers that list elements list them once.
+            max_samples: stop at so many draws in any case.
             generator: source of the draws.
             noise: the random numbers themselves, from `noise(...)`, in place of `samples` and `generator`.
             index: the number of each example, (B,), for samplers with fixed noise.
@@ -123,26 +135,28 @@ class Symmetrized(nn.Module):
         if tol is not None and (not isinstance(tol, int | float) or not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
         _positive(max_samples, "max_samples")
-        batch = self._batch(inputs, mask, index)
+        batch, sampler = self._batch(inputs, mask, index), self._sampler(samples)
         average = Average(statistics=True)
         parts: list[Draw] = []
         kept: list[tuple[Tensor, ...]] = []
         chunk = self.chunk if chunk is None else _positive(chunk, "chunk")
         while True:
-            numbers = self._noise(batch, samples, generator, noise, average.count, None if tol is None else max_samples)
-            for draw in self._draws(batch, numbers, chunk):
+            wanted = samples if tol is None else self._round(samples, average.count, max_samples)
+            numbers = self._noise(sampler, batch, wanted, generator, noise, start=average.count)
+            for draw in self._draws(sampler, batch, numbers, chunk):
                 values = self._values(batch, draw, mask)
                 average.add(values, draw)
                 parts.append(draw)
                 if keep_values:
                     kept.append(values)
-            if tol is None or self.sampler.exact or _settled(average, tol, max_samples):
+            if tol is None or sampler.exact or _settled(average, tol, max_samples):
                 break
         return Estimate(
             mean=self._finished(batch, average),
             stderr=_one_or_all(average.stderr()),
             samples=average.count,
             elements=self._elements(batch, parts),
+            weights=_weights(parts),
             values=self._kept(batch, kept) if keep_values else None,
             parts=tuple(parts),
         )
@@ -156,7 +170,9 @@ class Symmetrized(nn.Module):
         index: Tensor | None = None,
     ) -> Noise:
         """The random numbers behind the draws for these inputs, to be given back as `noise=`."""
-        return self._noise(self._batch(inputs, mask, index), samples, generator, None)
+        if samples is not None and self.sampler.exact:
+            raise RangeError(f"Expected no samples for the noise of a sampler that lists elements (got {samples})")
+        return self._noise(self.sampler, self._batch(inputs, mask, index), samples, generator, None)
 
     def move_noise(self, g: Mapping[str, Tensor], noise: Noise) -> Noise:
         """The noise that belongs to the inputs moved by g, so that `phi(g x; g noise) = g phi(x; noise)`."""
@@ -166,43 +182,49 @@ class Symmetrized(nn.Module):
         own = next((one.dtype for one in self.parameters() if one.is_floating_point()), torch.get_default_dtype())
         return Batch.prepare(self.signature, inputs, mask, index, default=own)
 
+    def _sampler(self, samples: int | None) -> Sampler:
+        """The sampler, or where draws are asked of one that lists elements, what it draws with."""
+        return self.sampler if samples is None or not self.sampler.exact else self.sampler.drawing(samples)
+
+    def _own_samples(self) -> int:
+        return self.samples if self.training or self.eval_samples is None else self.eval_samples
+
+    def _round(self, samples: int | None, count: int, most: int) -> int:
+        """How many draws to add to `count` on the way to a tolerance."""
+        own = self._own_samples() if samples is None else _positive(samples, "samples")
+        return min(max(own, count // 2 if count else ENOUGH), most - count)
+
     def _noise(
         self,
+        sampler: Sampler,
         batch: Batch,
         samples: int | None,
         generator: torch.Generator | None,
         noise: Noise | None,
         start: int = 0,
-        stop: int | None = None,
     ) -> Noise:
         if noise is not None:
             if samples is not None or generator is not None:
                 raise RangeError("Expected neither samples nor generator beside explicit noise (got one)")
-            self.sampler.check_noise(batch, noise)
+            sampler.check_noise(batch, noise)
             return noise
-        if samples is not None:
-            samples = _positive(samples, "samples")
-            if self.sampler.exact:
-                raise RangeError(f"Expected no samples for a sampler that lists its elements (got {samples})")
-        own = self.samples if self.training or self.eval_samples is None else self.eval_samples
-        draws = own if samples is None else samples
-        draws = draws if stop is None else max(1, min(draws, stop - start))
+        draws = self._own_samples() if samples is None else _positive(samples, "samples")
         with self._own_precision(batch):
-            return self.sampler.noise(batch, draws, generator, start=start)
+            return sampler.noise(batch, draws, generator, start=start)
 
-    def _draws(self, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[Draw]:
+    def _draws(self, sampler: Sampler, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[Draw]:
         """The draws in parts of `chunk`. In training the sampler sees them all at once: statistics of its norms."""
         draws = noise.draws()
-        if chunk is None or self.training or self.sampler.exact or draws is None:
+        if chunk is None or self.training or sampler.exact or draws is None:
             with self._own_precision(batch):
-                whole = self.sampler(batch, noise)
+                whole = sampler(batch, noise)
             step = chunk or whole.count
             for start in range(0, whole.count, step):
                 yield whole.part(start, start + step)
             return
         for start in range(0, draws, chunk):
             with self._own_precision(batch):
-                draw = self.sampler(batch, noise.part(start, start + chunk))
+                draw = sampler(batch, noise.part(start, start + chunk))
             yield draw
 
     def _own_precision(self, batch: Batch) -> AbstractContextManager[Any]:
@@ -214,7 +236,7 @@ class Symmetrized(nn.Module):
         """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...)."""
         rows = len(batch) * draw.count
         folded = [x.reshape(rows, *x.shape[2:]) for x in draw.undo(batch)]
-        if self._base_takes_mask:
+        if self._base_takes_mask[mask is not None]:
             masks = {name: one.reshape(rows, one.shape[-1]) for name, one in draw.masks(batch).items()}
             seen: Any = masks if isinstance(mask, Mapping) else next(iter(masks.values()), None)
             found = self.base(*folded, mask=seen)
@@ -226,22 +248,34 @@ class Symmetrized(nn.Module):
 
     def _finished(self, batch: Batch, average: Average) -> Outputs:
         """The mean, with its points where the input's centroid was."""
-        found = average.mean()
-        for i, term in enumerate(self.signature.outputs):
-            for key, centroid in batch.centroids.items():
-                found[i] = translate(found[i], term, key, centroid, batch.masks)
-        return _one_or_all(found)
+        found = [self._placed(batch, y, i, batch.centroids, batch.masks) for i, y in enumerate(average.mean())]
+        return _one_or_all([y.to(self._dtype(batch, i, average.dtypes[i])) for i, y in enumerate(found)])
 
     def _kept(self, batch: Batch, kept: Sequence[tuple[Tensor, ...]]) -> Outputs:
         values = [torch.cat(parts, 1) for parts in zip(*kept, strict=True)]
         draws = values[0].shape[1]
-        for i, term in enumerate(self.signature.outputs):
-            for key, centroid in batch.centroids.items():
-                masks = {name: one.repeat_interleave(draws, 0) for name, one in batch.masks.items()}
-                shift = centroid.repeat_interleave(draws, 0)
-                flat = translate(values[i].flatten(0, 1), term, key, shift, masks)
-                values[i] = flat.view(values[i].shape)
+        masks, centroids = (
+            {name: one.repeat_interleave(draws, 0) for name, one in each.items()}
+            for each in (batch.masks, batch.centroids)
+        )
+        for i, y in enumerate(values):
+            precise = y.flatten(0, 1).to(self._dtype(batch, i, y.dtype))
+            values[i] = self._placed(batch, precise, i, centroids, masks).view(y.shape)
         return _one_or_all(values)
+
+    def _placed(
+        self, batch: Batch, y: Tensor, i: int, centroids: Mapping[str, Tensor], masks: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Output i with its points about the input's centroid."""
+        for key, centroid in centroids.items():
+            y = translate(y, self.signature.outputs[i], key, centroid, masks)
+        return y
+
+    def _dtype(self, batch: Batch, i: int, dtype: torch.dtype) -> torch.dtype:
+        """That of output i: what the base gave it, but points are known as well as those of the input."""
+        points = any(axis.kind == "point" for axis in self.signature.outputs[i].axes)
+        given = next((x.dtype for x in batch.inputs if x.is_floating_point()), dtype)
+        return torch.promote_types(dtype, given) if points else dtype
 
     def _elements(self, batch: Batch, parts: Sequence[Draw]) -> dict[str, Tensor]:
         found = {}
@@ -256,7 +290,15 @@ class Symmetrized(nn.Module):
 def _settled(average: Average, tol: float, max_samples: int) -> bool:
     if average.count >= max_samples:
         return True
-    return all(bool((error <= tol).all()) for error in average.stderr())
+    return average.count >= ENOUGH and all(bool((error <= tol).all()) for error in average.stderr())
+
+
+def _weights(parts: Sequence[Draw]) -> Tensor | None:
+    found = [part.weights for part in parts if part.weights is not None]
+    if not found:
+        return None
+    weights = torch.cat(found, 1)
+    return weights / weights.sum(1, keepdim=True)
 
 
 def _one_or_all(found: Sequence[Tensor]) -> Outputs:

@@ -201,3 +201,37 @@ def test_refuses_the_wrong_types():
         GIN(2)(x, adjacency, torch.ones(5, 6))
     with pytest.raises(MaskError, match=r"shape \(5, 6\) \(got \(6, 5\)\)"):
         GIN(2)(x, adjacency, torch.ones(6, 5, dtype=torch.bool))
+
+
+def sparse_gin(net, x, edges):
+    """One graph and draw: x (n, c), edges (2, m) from j to i, the virtual node last; messages go along the edges."""
+    n = len(x)
+    hidden = torch.cat([x, net.virtual.unsqueeze(0)])
+    everyone, hub = torch.arange(n), torch.full((n,), n)
+    source = torch.cat([edges[0], hub, everyone, torch.tensor([n])])
+    target = torch.cat([edges[1], everyone, hub, torch.tensor([n])])
+    for layer in net.layers:
+        gathered = torch.zeros_like(hidden).index_add_(0, target, hidden[source]) + (1 + layer.epsilon) * hidden
+        for linear, norm in ((layer.inner, layer.inner_norm), (layer.outer, layer.outer_norm)):
+            scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+            gathered = torch.relu((linear(gathered) - norm.running_mean) * scale + norm.bias)
+        hidden = gathered
+    return net.head(hidden[:n]).squeeze(-1)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-10)])
+def test_agrees_with_message_passing_along_edges(dtype, tolerance):
+    torch.manual_seed(0)
+    net = GIN(2, hidden=8).to(dtype)
+    sizes, most = (7, 4, 1), 9
+    mask = torch.arange(most) < torch.tensor(sizes).unsqueeze(1)
+    x = torch.randn(3, 5, most, 2, dtype=dtype)
+    adjacency = ((torch.rand(3, most, most) < 0.4) & mask.unsqueeze(1) & mask.unsqueeze(2)).to(dtype)
+    net(x, adjacency, mask)  # so that the running statistics are not the initial ones
+    net.eval()
+    scores = net(x, adjacency, mask).scores
+    for graph, size in enumerate(sizes):
+        edges = adjacency[graph].nonzero().T.flip(0)
+        for draw in range(5):
+            wanted = sparse_gin(net, x[graph, draw, :size], edges)
+            assert (scores[graph, draw, :size] - wanted).abs().max() <= tolerance * wanted.abs().max().clamp(min=1)

@@ -211,3 +211,23 @@ def test_generic_inputs_leave_nothing_to_chance():
     model = Symmetrized(lambda x, a: x[:, 0], "n c, n n -> c", S, samplers.Canonical(nets.GIN(2))).eval()
     drawn = model.estimate(x, a, samples=20).elements["n"]
     assert (drawn == drawn[:, :1]).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_proposition_2_by_hand(dtype):
+    """Canonicalization written out: f of the items in the order of their scores, put back where they came from."""
+    torch.manual_seed(0)
+    net, f = nets.DeepSets(2, hidden=8).to(dtype).eval(), nn.Linear(2, 2).to(dtype)
+    weights = torch.arange(1.0, 6.0, dtype=dtype).view(1, 5, 1)
+
+    def base(x):
+        return f(x) * weights[:, : x.shape[1]]
+
+    x = torch.randn(3, 5, 2, dtype=dtype, generator=seeded())
+    model = Symmetrized(base, "n c -> n c", S, samplers.Canonical(net)).eval()
+    for item, found in zip(x, model(x), strict=True):
+        order = sorted(range(5), key=lambda i, item=item: -net(item.unsqueeze(0)).scores[0, i].item())
+        wanted = torch.empty_like(item)
+        for position, place in enumerate(order):
+            wanted[place] = f(item[place]) * (position + 1)
+        torch.testing.assert_close(found, wanted)

@@ -201,7 +201,7 @@ def test_refuses_eleven_items_whatever_the_limit():
 
 def test_refuses_samples():
     model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, samplers.Enumerate())
-    with pytest.raises(errors.RangeError, match=r"Expected no samples for a sampler that lists .* \(got 3\)"):
+    with pytest.raises(errors.RangeError, match=r"Expected no samples for Enumerate, which lists .* \(got 3\)"):
         model(torch.ones(1, 3, 1), samples=3)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from probsym.errors import ShapeError, SignatureError
+from probsym.errors import RangeError, ShapeError, SignatureError
 from probsym.samplers import noise as noises
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
@@ -39,6 +39,10 @@ class Sampler(nn.Module, ABC):
     """Whether its noise decides where features name several elements."""
     draws_elements = False
     """Whether its noise has group elements. A sampler of your own says so, so that noise can be checked."""
+
+    def drawing(self, samples: int) -> Sampler:
+        """What draws from the elements that this sampler lists."""
+        raise RangeError(f"Expected no samples for {type(self).__name__}, which lists its elements (got {samples})")
 
     def check(self, signature: Signature) -> None:
         """Refuse a signature that this sampler has no distribution for."""

@@ -12,6 +12,14 @@ class Canonical(Learned):
 
     It is a function of the input unless scores tie or vectors do not span, as they must where the input is symmetric
     itself. There the element is drawn from those that fit, so that the model stays equivariant in distribution.
+
+    >>> import torch
+    >>> from probsym import Symmetrized, groups, nets
+    >>> sampler = Canonical(nets.DeepSets(in_channels=1))
+    >>> model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, sampler).eval()
+    >>> x = torch.tensor([[[3.0], [1.0], [2.0]]])
+    >>> bool((model(x) == model(x.flip(1))).all())
+    True
     """
 
     def __init__(self, net: nn.Module, reads: Sequence[int] | None = None, tau: float = 0.01) -> None:

@@ -23,6 +23,11 @@ class Enumerate(Sampler):
 
     Args:
         limit: the largest number of elements to list.
+
+    >>> from probsym import Symmetrized, groups
+    >>> model = Symmetrized(lambda x: x[:, 0], "n -> ", {"n": groups.S()}, Enumerate())
+    >>> model(torch.tensor([[1.0, 2.0, 6.0]]))
+    tensor([3.])
     """
 
     exact = True

@@ -42,8 +42,14 @@ class Frame(Sampler):
         reads: which inputs to look at, by number, the first for the axes; all that fit if None.
         exact: average over the whole frame. What is left random then is a basis inside a repeated eigenspace, and the
             order of nodes that can stand in more than `limit` orders, for which the model's `samples` are drawn. If
-            False, `samples` elements are drawn from the frame.
+            False, or if `samples` are asked for in a call, that many elements are drawn from the frame.
         limit: the largest number of elements to list.
+
+    >>> from probsym import Symmetrized, groups
+    >>> model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.O(3)}, Frame())
+    >>> estimate = model.estimate(torch.randn(4, 5, 3))
+    >>> estimate.samples, bool((estimate.stderr == 0).all())
+    (8, True)
     """
 
     breaks_ties = True
@@ -61,6 +67,9 @@ class Frame(Sampler):
 
     def extra_repr(self) -> str:
         return f"kind={self.kind!r}, reads={self.reads}, exact={self.exact}"
+
+    def drawing(self, samples: int) -> Frame:
+        return Frame(self.kind, self.reads, exact=False)
 
     def check(self, signature: Signature) -> None:
         kind, _, d = self._plan(signature)

@@ -32,6 +32,12 @@ class FromHaar(Sampler):
             (rows, order) as `Features`, or a tensor if one axis is bound.
         reads: which inputs the net reads, by number; all if None.
         tau: temperature of the relaxed permutation, or of the softmax.
+
+    >>> from probsym import Symmetrized, groups
+    >>> sampler = FromHaar(torch.nn.Flatten())  # any net: here the scores are the numbers themselves
+    >>> model = Symmetrized(lambda x: x[:, 0, 0], "n c -> ", {"n": groups.S()}, sampler)
+    >>> model(torch.tensor([[[3.0], [1.0], [2.0]]]))
+    tensor([3.])
     """
 
     breaks_ties = True
@@ -64,7 +70,7 @@ class FromHaar(Sampler):
         inputs = [moved[one].flatten(0, 1) for one in reads]
         inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
         options = {}
-        if takes_mask(self.net):
+        if takes_mask(self.net, given=bool(batch.masks)):
             masks = {name: mask.flatten(0, 1) for name, mask in side.masks(batch).items()}
             options["mask"] = masks if len(masks) > 1 else next(iter(masks.values()), None)
         found = _unfolded(self.net(*inputs, **options), len(batch), side.count)

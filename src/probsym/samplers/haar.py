@@ -15,6 +15,11 @@ class Haar(Sampler):
 
     E and SE have no uniform law: for them the rotation is uniform and the translation is that of the centroid. S
     permutes the real items only.
+
+    >>> from probsym import Symmetrized, groups
+    >>> model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.SO(3)}, Haar(), samples=8)
+    >>> model.estimate(torch.randn(4, 5, 3)).elements["d"].shape
+    torch.Size([4, 8, 3, 3])
     """
 
     draws_elements = True

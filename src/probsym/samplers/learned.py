@@ -37,6 +37,13 @@ class Learned(Sampler):
         fixed_noise: noise that is a function of the example's id, which `model(..., index=ids)` gives, the draw and
             the entry. It does not move with the input, so the model is NOT equivariant: the paper's ablation.
         seed: of the fixed noise.
+
+    >>> from probsym import Symmetrized, groups, nets
+    >>> sampler = Learned(nets.GIN(in_channels=2), noise=1.0, tau=0.01)
+    >>> model = Symmetrized(lambda x, a: a[:, 0], "n c, n n -> n", {"n": groups.S()}, sampler, samples=10)
+    >>> estimate = model.estimate(torch.rand(4, 5, 2), torch.ones(4, 5, 5))
+    >>> estimate.elements["n"].shape, list(estimate.losses)
+    (torch.Size([4, 10, 5]), ['entropy'])
     """
 
     breaks_ties = True
