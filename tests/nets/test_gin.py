@@ -148,6 +148,7 @@ def test_memory_does_not_hold_an_adjacency_for_each_draw():
 def test_parameter_count():
     """2 for the virtual node, 4609 + 2 * 8577 for the layers, 65 for the head: the paper says around 25k."""
     assert sum(parameter.numel() for parameter in GIN(2).parameters()) == 2 + 4609 + 2 * 8577 + 65 == 21830
+    assert sum(parameter.numel() for parameter in GIN(64).parameters()) == 21830 + 62 * 65 == 25860
 
 
 def test_protocol():

@@ -116,7 +116,15 @@ class SoftSort(Order):
 
     def part(self, start: int, stop: int) -> Self:
         part = replace(super().part(start, stop), scores=self.scores[:, start:stop], relaxation=None)
-        return part if self.relaxation is None else replace(part, relaxation=part.prepared())
+        if self.relaxation is None:
+            return part
+        batch = self.index.shape[:2]
+
+        def some(x: Tensor) -> Tensor:
+            return x.unflatten(0, batch)[:, start:stop].flatten(0, 1)
+
+        points, rate, a, b = (some(x) for x in self.relaxation[:4])
+        return replace(part, relaxation=Relaxation(points, rate, a, b, self.relaxation.normalised))
 
     def _sorted(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
         return self._relaxed(x, axes, outwards=False)
