@@ -5,7 +5,7 @@ Sizes are those of the experiments: GIN on graphs of 64 nodes (batch 100, 10 dra
 gathers neighbours and maps each edge. Both have our weights and are compared with ours before anything is timed.
 Prints a table and ends with JSON.
 
-Run: python benchmarks/nets.py [--device DEVICE] [--repeats N] [--out FILE]
+Run: python benchmarks/nets.py [--device DEVICE] [--compile] [--repeats N] [--out FILE]
 """
 
 import argparse
@@ -90,6 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--compile", action="store_true", help="ours by torch.compile too, on a GPU")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
@@ -103,12 +104,15 @@ def main() -> None:
             raise SystemExit(f"Expected {name} and its naive form to agree (got a difference of {off:.1e})")
         runs = {"ours": step(net, ours, inputs), "naive": step(net, other, inputs)}
         if device.type == "cuda":
+            if arguments.compile:
+                runs |= {"compiled": step(net, torch.compile(ours), inputs)}
             runs |= {f"{which}_graph": captured(run) for which, run in runs.items()}
         found = side_by_side(runs, repeats=arguments.repeats, device=device)
         seconds[name] = found
-        ratios |= {
-            f"{name}{mode}": found["naive" + mode] / found["ours" + mode] for mode in ("", "_graph")[: len(found) // 2]
-        }
+        for mode in ("", "_graph") if device.type == "cuda" else ("",):
+            for which in ("ours", "compiled"):
+                if which + mode in found:
+                    ratios[f"{name}_{which}{mode}"] = found["naive" + mode] / found[which + mode]
         print(f"{name:9}" + "".join(f"   {which} {1e3 * span:8.3f} ms" for which, span in found.items()))
     result = {"benchmark": "nets", "seconds": seconds, "ratios": ratios, **provenance(device)}
     finish(result, arguments.out)
