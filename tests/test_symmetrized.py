@@ -637,3 +637,18 @@ def test_parallel_training_with_losses_agrees_on_its_gradient(tmp_path) -> None:
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
     assert first.abs().sum() > 0
     torch.testing.assert_close(first, second)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # that the compiler itself runs into
+def test_compile_a_training_step_that_draws_for_itself() -> None:
+    model, inputs, mask = small("Learned", "S", torch.float32)
+
+    def loss() -> torch.Tensor:
+        found = model.train()(*inputs, mask=mask, estimate=True)
+        return found.mean.square().sum() + found.losses["entropy"]
+
+    torch._dynamo.reset()
+    torch.compile(loss, backend="aot_eager", fullgraph=True)().backward()
+    gradients = [one.grad for one in model.sampler.parameters() if one.requires_grad]
+    assert all(one is not None and one.isfinite().all() for one in gradients)
+    assert sum(float(one.abs().sum()) for one in gradients) > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -209,28 +208,26 @@ class Symmetrized(nn.Module):
             sampler.check_noise(batch, noise)
             return noise
         draws = self._own_samples() if samples is None else _positive(samples, "samples")
-        with self._own_precision(batch):
+        with torch.autocast(batch.device.type, enabled=False):
             return sampler.noise(batch, draws, generator, start=start)
 
     def _draws(self, sampler: Sampler, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[Draw]:
-        """The draws in parts of `chunk`. In training the sampler sees them all at once: statistics of its norms."""
+        """The draws in parts of `chunk`. In training the sampler sees them all at once: statistics of its norms.
+
+        Samplers do not follow autocast.
+        """
         draws = noise.draws()
         if chunk is None or self.training or sampler.exact or draws is None:
-            with self._own_precision(batch):
+            with torch.autocast(batch.device.type, enabled=False):
                 whole = sampler(batch, noise)
             step = chunk or whole.count
             for start in range(0, whole.count, step):
                 yield whole.part(start, start + step)
             return
         for start in range(0, draws, chunk):
-            with self._own_precision(batch):
+            with torch.autocast(batch.device.type, enabled=False):
                 draw = sampler(batch, noise.part(start, start + chunk))
             yield draw
-
-    def _own_precision(self, batch: Batch) -> AbstractContextManager[Any]:
-        """Samplers do not follow autocast."""
-        kind = batch.device.type
-        return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
     def _values(self, batch: Batch, draw: Draw, mask: Mask | None) -> tuple[Tensor, ...]:
         """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...)."""
