@@ -73,7 +73,7 @@ class Symmetrized(nn.Module):
         self.samples = _positive(samples, "samples")
         self.eval_samples = None if eval_samples is None else _positive(eval_samples, "eval_samples")
         self.chunk = None if chunk is None else _positive(chunk, "chunk")
-        self._base_takes_mask = takes_mask(base, given=False), takes_mask(base, given=True)
+        self._base_takes_mask, self._base_takes_none = takes_mask(base), takes_mask(base, given=False)
 
     def extra_repr(self) -> str:
         groups = ", ".join(f"{key!r}: {group!r}" for key, group in self.signature.groups.items())
@@ -233,7 +233,7 @@ class Symmetrized(nn.Module):
         """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...)."""
         rows = len(batch) * draw.count
         folded = [x.reshape(rows, *x.shape[2:]) for x in draw.undo(batch)]
-        if self._base_takes_mask[mask is not None]:
+        if self._base_takes_none if mask is None else self._base_takes_mask:
             masks = {name: one.reshape(rows, one.shape[-1]) for name, one in draw.masks(batch).items()}
             seen: Any = masks if isinstance(mask, Mapping) else next(iter(masks.values()), None)
             found = self.base(*folded, mask=seen)

@@ -42,10 +42,14 @@ class EdgeConvolution(nn.Module):
             rows, n = x.shape[1:3]
             index = index + torch.arange(0, rows * n, n, device=x.device).view(rows, 1)
         ends = *_ends(x, self.edge.feature.weight, index), *_ends(x, self.edge.direction.weight, index)
-        squares, products, direction_squares = _Products.apply(index, *ends)
+        # a compiler finds out for itself what to keep, and is not to be led by the backward passes written here
+        traced = torch.compiler.is_compiling()
+        squares, products, direction_squares = _products(index, *ends) if traced else _Products.apply(index, *ends)
         a, b = self.edge.gates(squares, products, direction_squares, x, edges)
         # the ReLU only shortens a q
         lengths = a.detach().abs() * squares.detach().sqrt()
+        if traced:
+            return _pooled(index, edges, self.pool, lengths, a, b, *ends)[0]
         return _Pool.apply(index, edges, self.pool, lengths, a, b, *ends)
 
 
@@ -70,7 +74,7 @@ def _pair(near: Tensor, own: Tensor, index: Tensor | None) -> Tensor:
     if index is None:
         return near.unsqueeze(3) + own.unsqueeze(1)
     found = near.flatten(1, 2).index_select(1, index.flatten())
-    return found.view(len(near), *index.shape, -1).add_(own.unsqueeze(1))
+    return found.view(len(near), *index.shape, -1) + own.unsqueeze(1)
 
 
 def _unpair(gradient: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -83,18 +87,45 @@ def _unpair(gradient: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:
 
 def _inner(x: Tensor, y: Tensor, total: Tensor | None = None) -> Tensor:
     for a, b in zip(x, y, strict=True):
-        total = a * b if total is None else total.addcmul_(a, b)
+        total = a * b if total is None else torch.addcmul(total, a, b)
     assert total is not None
     return total
 
 
-def _laid_out(x: Tensor | None) -> Tensor | None:
-    """x in the order of its axes: compiled code may hold it otherwise than it believes."""
-    return x.clone(memory_format=torch.contiguous_format) if x is not None and torch.compiler.is_compiling() else x
-
-
 def _joined(parts: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     return parts[0] if len(parts) == 1 else tuple(torch.cat(end) for end in zip(*parts, strict=True))
+
+
+def _products(index: Tensor | None, *ends: Tensor) -> tuple[Tensor, ...]:
+    """<q, q>, <q, k>, <k, k> of every pair."""
+    totals: tuple[Tensor | None, ...] = (None, None, None)
+    for near_q, own_q, near_k, own_k in _blocks(*ends):
+        q, k = _pair(near_q, own_q, index), _pair(near_k, own_k, index)
+        totals = _inner(q, q, totals[0]), _inner(q, k, totals[1]), _inner(k, k, totals[2])
+    return totals  # type: ignore[return-value]
+
+
+def _pooled(
+    index: Tensor | None,
+    edges: Tensor | None,
+    pool: VectorMaxPool,
+    lengths: Tensor,
+    a: Tensor,
+    b: Tensor,
+    *ends: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """`sum_j s (a q + b k)` over each point's edges, and s, the shares of the pool."""
+    vectors = [
+        torch.addcmul(a * _pair(near_q, own_q, index), b, _pair(near_k, own_k, index))
+        for near_q, own_q, near_k, own_k in _blocks(*ends)
+    ]
+    with torch.no_grad():
+        products = None
+        for y in vectors:
+            products = _inner(y, pool.direction(y), products)
+        assert products is not None
+        share = pool.shares(products, lengths, edges)
+    return torch.cat([(share * y).sum(1) for y in vectors]), share
 
 
 class _Products(torch.autograd.Function):
@@ -103,11 +134,7 @@ class _Products(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, index: Tensor | None, *ends: Tensor) -> tuple[Tensor, ...]:
         ctx.save_for_backward(index, *ends)
-        totals: tuple[Tensor | None, ...] = (None, None, None)
-        for near_q, own_q, near_k, own_k in _blocks(*ends):
-            q, k = _pair(near_q, own_q, index), _pair(near_k, own_k, index)
-            totals = _inner(q, q, totals[0]), _inner(q, k, totals[1]), _inner(k, k, totals[2])
-        return totals  # type: ignore[return-value]
+        return _products(index, *ends)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -137,17 +164,9 @@ class _Pool(torch.autograd.Function):
         b: Tensor,
         *ends: Tensor,
     ) -> Tensor:
-        vectors = [
-            (a * _pair(near_q, own_q, index)).addcmul_(b, _pair(near_k, own_k, index))
-            for near_q, own_q, near_k, own_k in _blocks(*ends)
-        ]
-        products = None
-        for y in vectors:
-            products = _inner(y, pool.direction(y), products)
-        assert products is not None
-        share = pool.shares(products, lengths, edges)
+        pooled, share = _pooled(index, edges, pool, lengths, a, b, *ends)
         ctx.save_for_backward(index, share, a, b, *ends)
-        return torch.cat([(share * y).sum(1) for y in vectors])
+        return pooled
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -159,7 +178,7 @@ class _Pool(torch.autograd.Function):
             to_a = _inner(edge, _pair(near_q, own_q, index), to_a)
             to_b = _inner(edge, _pair(near_k, own_k, index), to_b)
             parts.append((*_unpair(a * edge, index), *_unpair(b * edge, index)))
-        return None, None, None, None, *(_laid_out(one) for one in (to_a, to_b)), *_joined(parts)
+        return None, None, None, None, to_a, to_b, *_joined(parts)
 
 
 @torch.no_grad()

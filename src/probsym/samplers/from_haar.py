@@ -70,7 +70,7 @@ class FromHaar(Sampler):
         inputs = [moved[one].flatten(0, 1) for one in reads]
         inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
         options = {}
-        if takes_mask(self.net, given=bool(batch.masks)):
+        if takes_mask(self.net, given=len(batch.masks) > 0):
             masks = {name: mask.flatten(0, 1) for name, mask in side.masks(batch).items()}
             options["mask"] = masks if len(masks) > 1 else next(iter(masks.values()), None)
         found = _unfolded(self.net(*inputs, **options), len(batch), side.count)
