@@ -95,13 +95,13 @@ def move(signature: Signature, g: Mapping[str, Tensor], noise: Noise, terms: tup
                 moved[i] = signature.groups[axis.key].act(g_each, moved[i], place, kind)
 
     def follow(named: Mapping[str, Tensor], elements: bool) -> dict[str, Tensor]:
-        groups = signature.groups
-        return {
-            key: groups[key].compose(*_alike(groups[key], each[key], one))
-            if elements
-            else groups[key].move(*_alike(groups[key], each[key], one))
-            for key, one in named.items()
-        }
+        found = {}
+        for key, one in named.items():
+            g_each = expanded(each[key], one)
+            g_each = g_each.to(one.dtype) if g_each.is_floating_point() else g_each
+            group = signature.groups[key]
+            found[key] = group.compose(g_each, one) if elements else group.move(g_each, one)
+        return found
 
     return Noise(tuple(moved), follow(noise.ties, False), follow(noise.completion, False), follow(noise.elements, True))
 
@@ -109,11 +109,6 @@ def move(signature: Signature, g: Mapping[str, Tensor], noise: Noise, terms: tup
 def expanded(g: Tensor, x: Tensor) -> Tensor:
     """Elements (B, 1, ...) for each of the draws of x (B, K, ...)."""
     return g.expand(-1, x.shape[1], *g.shape[2:])
-
-
-def _alike(group: Group, g: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    g = expanded(g, other)
-    return (g.to(other.dtype), other) if g.is_floating_point() else (g, other)
 
 
 def about_origin(group: Group, g: Tensor) -> Tensor:
