@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from probsym.errors import DeviceError, DtypeError, MaskError, NonFiniteError, ShapeError
+from probsym.errors import DeviceError, DtypeError, MaskError, NonFiniteError, RangeError, ShapeError
 from probsym.groups import Group
 
 if TYPE_CHECKING:
     from probsym.signature import Term
+
+
+def check_size(value: int, what: str, least: int = 1) -> int:
+    """A number of draws, channels or layers, refused if it is too small, or no whole number."""
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not whole or operator.index(value) < least:
+        raise RangeError(f"Expected {what} to be {least} or more (got {value})")
+    return operator.index(value)
 
 
 def check_tensors(

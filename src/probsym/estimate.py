@@ -124,6 +124,20 @@ class Average:
         return found
 
 
+def joint_weights(parts: Sequence[Draw]) -> Tensor | None:
+    """The weights of all draws together, (B, K), summing to one; None if all are equal."""
+    found = [part.weights for part in parts if part.weights is not None]
+    if not found:
+        return None
+    weights = torch.cat(found, 1)
+    return weights / weights.sum(1, keepdim=True)
+
+
+def one_or_all(found: Sequence[Tensor]) -> Outputs:
+    """A tensor where there is one output, a tuple where there are several."""
+    return found[0] if len(found) == 1 else tuple(found)
+
+
 def _like(weights: Tensor, y: Tensor) -> Tensor:
     """Weights with as many axes as y."""
     return weights.view(*weights.shape, *(1 for _ in y.shape[weights.dim() :]))

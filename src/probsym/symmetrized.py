@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from probsym.calls import takes_mask
+from probsym.checks import check_size
 from probsym.errors import RangeError, SignatureError
-from probsym.estimate import Average, Estimate, Outputs
+from probsym.estimate import Average, Estimate, Outputs, joint_weights, one_or_all
 from probsym.groups import E, Group
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch, translate
@@ -70,9 +70,9 @@ class Symmetrized(nn.Module):
         self.sampler = Haar() if sampler is None else sampler
         self.sampler.check(self.signature)
         self.base = base
-        self.samples = _positive(samples, "samples")
-        self.eval_samples = None if eval_samples is None else _positive(eval_samples, "eval_samples")
-        self.chunk = None if chunk is None else _positive(chunk, "chunk")
+        self.samples = check_size(samples, "samples")
+        self.eval_samples = None if eval_samples is None else check_size(eval_samples, "eval_samples")
+        self.chunk = None if chunk is None else check_size(chunk, "chunk")
         self._base_takes_mask, self._base_takes_none = takes_mask(base), takes_mask(base, given=False)
 
     def extra_repr(self) -> str:
@@ -133,12 +133,12 @@ class Symmetrized(nn.Module):
         """
         if tol is not None and (not isinstance(tol, int | float) or not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
-        _positive(max_samples, "max_samples")
+        check_size(max_samples, "max_samples")
         batch, sampler = self._batch(inputs, mask, index), self._sampler(samples)
         average = Average(statistics=True)
         parts: list[Draw] = []
         kept: list[tuple[Tensor, ...]] = []
-        chunk = self.chunk if chunk is None else _positive(chunk, "chunk")
+        chunk = self.chunk if chunk is None else check_size(chunk, "chunk")
         while True:
             wanted = samples if tol is None else self._round(samples, average.count, max_samples)
             numbers = self._noise(sampler, batch, wanted, generator, noise, start=average.count)
@@ -152,10 +152,10 @@ class Symmetrized(nn.Module):
                 break
         return Estimate(
             mean=self._finished(batch, average),
-            stderr=_one_or_all(average.stderr()),
+            stderr=one_or_all(average.stderr()),
             samples=average.count,
             elements=self._elements(batch, parts),
-            weights=_weights(parts),
+            weights=joint_weights(parts),
             values=self._kept(batch, kept) if keep_values else None,
             parts=tuple(parts),
         )
@@ -190,7 +190,7 @@ class Symmetrized(nn.Module):
 
     def _round(self, samples: int | None, count: int, most: int) -> int:
         """How many draws to add to `count` on the way to a tolerance."""
-        own = self._own_samples() if samples is None else _positive(samples, "samples")
+        own = self._own_samples() if samples is None else check_size(samples, "samples")
         return min(max(own, count // 2 if count else ENOUGH), most - count)
 
     def _noise(
@@ -207,7 +207,7 @@ class Symmetrized(nn.Module):
                 raise RangeError("Expected neither samples nor generator beside explicit noise (got one)")
             sampler.check_noise(batch, noise)
             return noise
-        draws = self._own_samples() if samples is None else _positive(samples, "samples")
+        draws = self._own_samples() if samples is None else check_size(samples, "samples")
         with torch.autocast(batch.device.type, enabled=False):
             return sampler.noise(batch, draws, generator, start=start)
 
@@ -246,7 +246,7 @@ class Symmetrized(nn.Module):
     def _finished(self, batch: Batch, average: Average) -> Outputs:
         """The mean, with its points where the input's centroid was."""
         found = [self._placed(batch, y, i, batch.centroids, batch.masks) for i, y in enumerate(average.mean())]
-        return _one_or_all([y.to(self._dtype(batch, i, average.dtypes[i])) for i, y in enumerate(found)])
+        return one_or_all([y.to(self._dtype(batch, i, average.dtypes[i])) for i, y in enumerate(found)])
 
     def _kept(self, batch: Batch, kept: Sequence[tuple[Tensor, ...]]) -> Outputs:
         values = [torch.cat(parts, 1) for parts in zip(*kept, strict=True)]
@@ -258,7 +258,7 @@ class Symmetrized(nn.Module):
         for i, y in enumerate(values):
             precise = y.flatten(0, 1).to(self._dtype(batch, i, y.dtype))
             values[i] = self._placed(batch, precise, i, centroids, masks).view(y.shape)
-        return _one_or_all(values)
+        return one_or_all(values)
 
     def _placed(
         self, batch: Batch, y: Tensor, i: int, centroids: Mapping[str, Tensor], masks: Mapping[str, Tensor]
@@ -288,22 +288,3 @@ def _settled(average: Average, tol: float, max_samples: int) -> bool:
     if average.count >= max_samples:
         return True
     return average.count >= ENOUGH and all(bool((error <= tol).all()) for error in average.stderr())
-
-
-def _weights(parts: Sequence[Draw]) -> Tensor | None:
-    found = [part.weights for part in parts if part.weights is not None]
-    if not found:
-        return None
-    weights = torch.cat(found, 1)
-    return weights / weights.sum(1, keepdim=True)
-
-
-def _one_or_all(found: Sequence[Tensor]) -> Outputs:
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def _positive(value: int, what: str) -> int:
-    whole = not isinstance(value, bool) and hasattr(value, "__index__")
-    if not whole or operator.index(value) < 1:
-        raise RangeError(f"Expected {what} to be 1 or more (got {value})")
-    return operator.index(value)

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
+from probsym.checks import check_size
 from probsym.errors import MaskError, RangeError, ShapeError
-from probsym.nets.features import check_size
 
 
 class MaskedBatchNorm(nn.Module):

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from probsym.checks import check_size
 from probsym.errors import DtypeError, ShapeError
-from probsym.nets.features import Features, check_alike, check_input, check_mask, check_size
+from probsym.nets.features import Features, check_alike, check_input, check_mask
 
 
 class DeepSets(nn.Module):

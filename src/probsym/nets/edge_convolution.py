@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from probsym.nets.features import check_size
+from probsym.checks import check_size
 from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool
 
 ALL_PAIRS = 16
@@ -154,18 +154,9 @@ class _Pool(torch.autograd.Function):
     """`sum_j s (a q + b k)` over each point's edges, s being the shares of the pool."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        index: Tensor | None,
-        edges: Tensor | None,
-        pool: VectorMaxPool,
-        lengths: Tensor,
-        a: Tensor,
-        b: Tensor,
-        *ends: Tensor,
-    ) -> Tensor:
-        pooled, share = _pooled(index, edges, pool, lengths, a, b, *ends)
-        ctx.save_for_backward(index, share, a, b, *ends)
+    def forward(ctx: Any, index: Tensor | None, *others: Any) -> Tensor:
+        pooled, share = _pooled(index, *others)
+        ctx.save_for_backward(index, share, *others[3:])  # a, b and the ends
         return pooled
 
     @staticmethod

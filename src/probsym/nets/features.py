@@ -26,12 +26,6 @@ class Features:
     logits: Tensor | Mapping[str, Tensor] | None = None
 
 
-def check_size(value: int, what: str, least: int = 1) -> None:
-    """Refuse a number of channels, layers or points that is too small, or is none."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise RangeError(f"Expected {what} to be {least} or more (got {value})")
-
-
 def check_dropout(dropout: float) -> None:
     """Refuse a probability that would drop everything, or is none."""
     if not 0 <= dropout < 1:

@@ -4,9 +4,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
+from probsym.checks import check_size
 from probsym.errors import DeviceError, ShapeError
 from probsym.nets.batch_norm import MaskedBatchNorm
-from probsym.nets.features import Features, check_dropout, check_input, check_mask, check_size
+from probsym.nets.features import Features, check_dropout, check_input, check_mask
 
 
 class GIN(nn.Module):

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from probsym.calls import takes_mask
+from probsym.checks import check_size
 from probsym.errors import GroupError, MaskError, ShapeError
 from probsym.groups import Group
 from probsym.groups.base import Axis
-from probsym.nets.features import Features, check_size
+from probsym.nets.features import Features
 
 
 class Lifted(nn.Module):

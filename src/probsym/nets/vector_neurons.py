@@ -12,8 +12,8 @@ has no direction; and choices between equals are shared among them.
 import torch
 from torch import Tensor, nn
 
+from probsym.checks import check_size
 from probsym.nets.batch_norm import MaskedBatchNorm
-from probsym.nets.features import check_size
 from probsym.ops.gram_schmidt import TOLERANCE
 
 SLOPE = 0.2

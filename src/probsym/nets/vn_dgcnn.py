@@ -4,9 +4,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
+from probsym.checks import check_size
 from probsym.errors import DtypeError, RangeError, ShapeError
 from probsym.nets.edge_convolution import EdgeConvolution
-from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask, check_size
+from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool
 from probsym.ops.gram_schmidt import TOLERANCE
 

@@ -12,6 +12,7 @@ from probsym.groups import E, Group, S
 from probsym.groups.planar import PlanarGroup
 from probsym.nets.features import Features
 from probsym.ops import Order, soft_sort
+from probsym.ops.ranks import ranks
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
@@ -115,12 +116,7 @@ def _merged(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Scores with the same value for those that only rounding keeps apart; the gradient is that of the scores."""
     values = scores.detach() if mask is None else torch.where(mask, scores.detach(), -torch.inf)
     size = values.abs() if mask is None else torch.where(mask, values, 0).abs()
-    ordered, index = values.sort(-1, descending=True)
-    gap = ordered[..., :-1] - ordered[..., 1:]
-    apart = gap > CLOSE[scores.dtype] * size.amax(-1, keepdim=True)
-    first = torch.cat([torch.ones_like(index[..., :1], dtype=torch.bool), apart], -1)  # a run of close scores begins
-    places = torch.arange(scores.shape[-1], device=scores.device)
-    head = torch.where(first, places, 0).cummax(-1).values
-    merged = torch.empty_like(values).scatter_(-1, index, ordered.gather(-1, head))
+    classes = ranks(values, CLOSE[scores.dtype] * size.amax(-1, keepdim=True))
+    merged = torch.full_like(values, -torch.inf).scatter_reduce_(-1, classes, values, "amax").gather(-1, classes)
     merged = merged if mask is None else torch.where(mask, merged, scores.detach())
     return merged + (scores - scores.detach())
