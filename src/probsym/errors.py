@@ -43,3 +43,11 @@ class RankError(ProbsymError, ArithmeticError):
 
 class NonFiniteError(ProbsymError, ArithmeticError):
     """A tensor holds NaN or infinity where real numbers are needed."""
+
+
+class CheckpointError(ProbsymError, ValueError):
+    """A file of weights is broken, unsafe, or does not fit the model."""
+
+
+class DependencyError(ProbsymError, ImportError):
+    """An optional library is needed and is not installed."""

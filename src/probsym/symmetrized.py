@@ -13,6 +13,7 @@ from probsym.checks import check_size
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Outputs, joint_weights, one_or_all
 from probsym.groups import E, Group
+from probsym.hub import Saved
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch, translate
 from probsym.samplers.draw import Draw
@@ -25,7 +26,7 @@ ENOUGH = 30
 """Draws before a standard error is trusted."""
 
 
-class Symmetrized(nn.Module):
+class Symmetrized(Saved, nn.Module):
     """Any model f, made invariant or equivariant to a group by averaging:
 
         phi(x) = E_{g ~ p(g|x)} [ rho_out(g) . f( rho_in(g)^-1 . x ) ]

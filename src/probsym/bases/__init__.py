@@ -2,10 +2,32 @@
 
 from torch import nn
 
+from probsym.bases.arrays import Arrays
+from probsym.bases.edge_list import EdgeList
+from probsym.bases.encoders import EncoderSettings
+from probsym.bases.gin_id import GINID
+from probsym.bases.gnn import GNN
 from probsym.bases.mlp import MLP
+from probsym.bases.patch_transformer import LoadReport, PatchTransformer
+from probsym.bases.sequence_transformer import SequenceTransformer
 
 BASES: dict[str, type[nn.Module]] = {
     "MLP": MLP,
+    "SequenceTransformer": SequenceTransformer,
+    "GNN": GNN,
+    "GINID": GINID,
+    "PatchTransformer": PatchTransformer,
 }
 
-__all__ = ["BASES", "MLP"]
+__all__ = [
+    "BASES",
+    "GINID",
+    "GNN",
+    "MLP",
+    "Arrays",
+    "EdgeList",
+    "EncoderSettings",
+    "LoadReport",
+    "PatchTransformer",
+    "SequenceTransformer",
+]

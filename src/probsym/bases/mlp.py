@@ -6,17 +6,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from probsym.bases.activations import known_activation
 from probsym.errors import DtypeError, RangeError, ShapeError
-
-ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "relu": nn.ReLU,
-    "tanh": nn.Tanh,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-}
+from probsym.part import Part
 
 
-class MLP(nn.Module):
+class MLP(Part, nn.Module):
     """Linear layers of the given widths, the first as wide as all inputs together.
 
     Every input (batch, ...) is flattened after its batch axis and cast to the dtype of the parameters; they are
@@ -50,12 +45,12 @@ class MLP(nn.Module):
             )
         if not 0 <= dropout < 1:
             raise RangeError(f"Expected dropout to be in [0, 1) (got {dropout})")
-        between = _known(activation, "activation")
+        between = known_activation(activation)
         layers: list[nn.Module] = [nn.Linear(self.widths[0], self.widths[1])]
         for width, following in zip(self.widths[1:], self.widths[2:], strict=False):
             layers += [between(), *([nn.Dropout(dropout)] if dropout else []), nn.Linear(width, following)]
         if output_activation is not None:
-            layers.append(_known(output_activation, "output_activation")())
+            layers.append(known_activation(output_activation, "output_activation")())
         self.layers = nn.Sequential(*layers)
 
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -89,9 +84,3 @@ def _sizes(sizes: Sequence[int], name: str) -> tuple[int, ...]:
     if any(size < 1 for size in sizes):
         raise RangeError(f"Expected {name} to be 1 or more each (got {list(sizes)})")
     return tuple(sizes)
-
-
-def _known(activation: str, name: str) -> type[nn.Module]:
-    if activation not in ACTIVATIONS:
-        raise RangeError(f"Expected {name} to be one of {', '.join(ACTIVATIONS)} (got {activation!r})")
-    return ACTIVATIONS[activation]

@@ -8,9 +8,10 @@ from probsym.checks import check_size
 from probsym.errors import DeviceError, ShapeError
 from probsym.nets.batch_norm import MaskedBatchNorm
 from probsym.nets.features import Features, check_dropout, check_input, check_mask
+from probsym.part import Part
 
 
-class GIN(nn.Module):
+class GIN(Part, nn.Module):
     """Scores for S_n from a graph: layers `H -> MLP((A' + (1 + e) I) H)` over its nodes and a virtual one.
 
     A' is the adjacency, used as given (row i sums over its neighbours j, weighted by A[i, j]), and a virtual node

@@ -11,9 +11,10 @@ from probsym.errors import GroupError, MaskError, ShapeError
 from probsym.groups import Group
 from probsym.groups.base import Axis
 from probsym.nets.features import Features
+from probsym.part import Part
 
 
-class Lifted(nn.Module):
+class Lifted(Part, nn.Module):
     """Logits `z[h] = net(h^-1 x)`, which follow the input as `(g z)[h] = z[g^-1 h]` whatever the net is.
 
     `net` maps (rows, ...) to one number a row, (rows,) or (rows, 1). `axis`, counted from the end, is the axis of x on

@@ -10,9 +10,10 @@ from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool
 from probsym.ops.gram_schmidt import TOLERANCE
+from probsym.part import Part
 
 
-class VNDGCNN(nn.Module):
+class VNDGCNN(Part, nn.Module):
     """Scores for S_n and d vectors for O(d) from n points, each with `in_channels` vectors in d dimensions.
 
     Two convolutions over the edges (x_j - x_i, x_i) from each point to its nearest `neighbours`, itself among them,

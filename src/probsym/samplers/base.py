@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym.errors import RangeError, ShapeError, SignatureError
+from probsym.part import Part
 from probsym.samplers import noise as noises
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
@@ -25,7 +26,7 @@ def as_reads(reads: Sequence[int] | None) -> tuple[int, ...] | None:
     return tuple(reads)
 
 
-class Sampler(nn.Module, ABC):
+class Sampler(Part, nn.Module, ABC):
     """A distribution p(g|x) over the bound groups, as a function of the input and of noise.
 
     It obeys `sampler(g x, move(g, noise)) = g sampler(x, noise)` for every element g of the groups. Parameters are kept

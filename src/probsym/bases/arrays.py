@@ -1,0 +1,141 @@
+"""What a base model reads and returns: arrays over n items, written like a signature with sizes for its channels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probsym.bases.edge_list import EdgeList
+from probsym.errors import DeviceError, DtypeError, MaskError, ShapeError, SignatureError
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Array:
+    """One number or `channels` numbers for every tuple of `order` items: "n n 2" is order 2 with 2 channels."""
+
+    order: int
+    channels: int | None
+    name: str = "n"
+
+    @property
+    def width(self) -> int:
+        """How many numbers a tuple of items has."""
+        return 1 if self.channels is None else self.channels
+
+    def shape(self, batch: int, n: int) -> tuple[int, ...]:
+        return (batch, *[n] * self.order, *([] if self.channels is None else [self.channels]))
+
+    def __str__(self) -> str:
+        return " ".join([self.name] * self.order + ([] if self.channels is None else [str(self.channels)]))
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The inputs and the output of a base model.
+
+    One term an array: the name of the items as often as the array's order, then the number of channels, or none where
+    there is no channel axis. A leading batch axis is implied.
+
+    >>> arrays = Arrays.parse("n 3, n 3, n n 2 -> n 3")  # positions, velocities, pair features -> displacements
+    >>> print(arrays, arrays.order)
+    n 3, n 3, n n 2 -> n 3 2
+    """
+
+    inputs: tuple[Array, ...]
+    output: Array
+
+    @staticmethod
+    def parse(text: str) -> Arrays:
+        """Read the notation."""
+        if not isinstance(text, str) or text.count("->") != 1:
+            raise SignatureError(f"Expected arrays as text with one '->', like 'n 3, n n 2 -> n 3' (got {text!r})")
+        left, right = text.split("->")
+        inputs = tuple(_parse(part, f"input {i}", text) for i, part in enumerate(left.split(",")))
+        output = _parse(right, "output", text)
+        names = {array.name for array in (*inputs, output) if array.order}
+        if len(names) > 1:
+            raise SignatureError(f"Expected one name for the items in {text!r} (got {', '.join(sorted(names))})")
+        for i, array in enumerate(inputs):
+            if array.order == 0 and array.channels is None:
+                raise SignatureError(f"Expected input {i} of {text!r} to name an axis (got an empty term)")
+        return Arrays(inputs, output)
+
+    def __str__(self) -> str:
+        return f"{', '.join(str(array) for array in self.inputs)} -> {self.output}".rstrip()
+
+    @property
+    def order(self) -> int:
+        """The highest order there is."""
+        return max(array.order for array in (*self.inputs, self.output))
+
+    def width(self, order: int) -> int:
+        """How many channels the inputs of one order have together."""
+        return sum(array.width for array in self.inputs if array.order == order)
+
+    def allow(self, owner: str, *, inputs: Sequence[int], output: Sequence[int]) -> None:
+        """Refuse orders that the base called `owner` cannot handle."""
+        for i, array in enumerate(self.inputs):
+            if array.order not in inputs:
+                raise SignatureError(f"Expected {owner} to read order {_any(inputs)} in input {i} (got '{array}')")
+        if self.output.order not in output:
+            raise SignatureError(f"Expected {owner} to return order {_any(output)} (got '{self.output}')")
+
+    def check(self, inputs: Sequence[Tensor | EdgeList], most: int | None = None) -> tuple[int, int]:
+        """Refuse inputs that do not fit, or have more than `most` items; return the batch size and n."""
+        if len(inputs) != len(self.inputs):
+            raise ShapeError(f"Expected {len(self.inputs)} inputs, '{self}' (got {len(inputs)})")
+        n: int | None = None
+        batch = inputs[0].shape[0] if inputs and len(getattr(inputs[0], "shape", ())) else 0
+        for i, (array, x) in enumerate(zip(self.inputs, inputs, strict=True)):
+            label = f"input {i} ('{array}')"
+            if not isinstance(x, Tensor | EdgeList) or (isinstance(x, Tensor) and x.is_complex()):
+                found = x.dtype if isinstance(x, Tensor) else type(x).__name__
+                raise DtypeError(f"Expected {label} to be a tensor of real numbers (got {found})")
+            shape = tuple(x.shape)
+            if n is None and array.order and len(shape) > 1:
+                n = shape[1]
+            wanted = array.shape(batch, n or 0)
+            if shape != wanted:
+                raise ShapeError(f"Expected {label} to have shape {wanted} (got {shape})")
+            if x.device != inputs[0].device:
+                raise DeviceError(f"Expected {label} to be on {inputs[0].device} like input 0 (got {x.device})")
+        if most is not None and (n or 0) > most:
+            raise ShapeError(f"Expected at most {most} items (got {n})")
+        return batch, n or 0
+
+
+def check_mask(mask: Tensor | None, batch: int, n: int) -> None:
+    """Refuse a mask that is not boolean (batch, n)."""
+    if mask is None:
+        return
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or tuple(mask.shape) != (batch, n):
+        found = f"{tuple(mask.shape)}, {mask.dtype}" if isinstance(mask, Tensor) else type(mask).__name__
+        raise MaskError(f"Expected mask to be boolean {(batch, n)} (got {found})")
+
+
+def channels_last(array: Array, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """The input with a channel axis in any case, in the dtype of the parameters."""
+    return (x.unsqueeze(-1) if array.channels is None else x).to(dtype)
+
+
+def _parse(text: str, where: str, whole: str) -> Array:
+    tokens = text.split()
+    channels = int(tokens.pop()) if tokens and tokens[-1].isdecimal() else None
+    if channels == 0:
+        raise SignatureError(f"Expected {where} of {whole!r} to have 1 channel or more (got 0)")
+    for token in tokens:
+        if not _NAME.fullmatch(token) or token != tokens[0]:
+            raise SignatureError(
+                f"Expected {where} of {whole!r} to be one name, repeated or not, and a number (got {text.strip()!r})"
+            )
+    return Array(len(tokens), channels, tokens[0] if tokens else "n")
+
+
+def _any(orders: Sequence[int]) -> str:
+    return " or ".join(str(order) for order in orders)

@@ -1,0 +1,95 @@
+"""A graph isomorphism network that tells the nodes apart by their place."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from probsym.bases.activations import known_activation
+from probsym.bases.arrays import Arrays, channels_last, check_mask
+from probsym.bases.gnn import mean_over_items
+from probsym.checks import check_size
+from probsym.errors import SignatureError
+from probsym.nets import MaskedBatchNorm
+from probsym.part import Part
+
+
+class GINID(Part, nn.Module):
+    """Layers `H -> MLP((A + (1 + e) I) H)`, with the number of each node, one-hot, among its features.
+
+    The MLP is Linear, activation, Linear, batch norm, activation. A head, Linear, activation, Linear, gives the output
+    for each node, or for the mean over the nodes. The numbers make it blind to no graph, and not invariant; with
+    `identifiers=False` it is a plain GIN, which is.
+
+    `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2, whose channels are summed
+    as absolute values; mask booleans (batch, nodes).
+
+    Args:
+        arrays: what goes in and comes out, like "n 2, n n -> 10".
+        n: how many nodes there can be.
+        output_activation: applied to the output; none if None.
+
+    >>> GINID("n 2, n n -> 10", n=64)(torch.rand(8, 64, 2), torch.ones(8, 64, 64)).shape
+    torch.Size([8, 10])
+    """
+
+    def __init__(
+        self,
+        arrays: str,
+        n: int,
+        width: int = 64,
+        layers: int = 3,
+        activation: str = "relu",
+        *,
+        output_activation: str | None = None,
+        identifiers: bool = True,
+    ) -> None:
+        super().__init__()
+        self.arrays = Arrays.parse(arrays)
+        self.arrays.allow("GINID", inputs=(1, 2), output=(0, 1))
+        if sum(array.order == 2 for array in self.arrays.inputs) != 1:
+            raise SignatureError(f"Expected GINID to read one array of order 2 (got '{self.arrays}')")
+        self.n, self.identifiers = check_size(n, "n"), identifiers
+        check_size(width, "width")
+        check_size(layers, "layers")
+        function = known_activation(activation)
+        # without any features there is nothing to sum but the degree, which a constant gives
+        self.constant = self.arrays.width(1) == 0 and not identifiers
+        first = self.arrays.width(1) + (self.n if identifiers else 0) + self.constant
+        self.layers = nn.ModuleList(_Layer(first if i == 0 else width, width, function) for i in range(layers))
+        last = [] if output_activation is None else [known_activation(output_activation, "output_activation")()]
+        self.head = nn.Sequential(
+            nn.Linear(width, width), function(), nn.Linear(width, self.arrays.output.width), *last
+        )
+
+    def forward(self, *inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        batch, n = self.arrays.check(inputs, most=self.n if self.identifiers else None)
+        check_mask(mask, batch, n)
+        dtype = next(self.parameters()).dtype
+        given = [(a.order, channels_last(a, x, dtype)) for a, x in zip(self.arrays.inputs, inputs, strict=True)]
+        features = [x for order, x in given if order == 1]
+        (adjacency,) = [x.squeeze(-1) if x.shape[-1] == 1 else x.abs().sum(-1) for order, x in given if order == 2]
+        if self.identifiers:
+            numbers = torch.eye(n, dtype=dtype, device=adjacency.device)
+            features.append(pad(numbers, (0, self.n - n)).expand(batch, -1, -1))
+        elif self.constant:
+            features.append(adjacency.new_ones(batch, n, 1))
+        hidden = torch.cat(features, -1)
+        if mask is not None:
+            hidden = torch.where(mask.unsqueeze(-1), hidden, 0)
+            adjacency = torch.where(mask.unsqueeze(1) & mask.unsqueeze(2), adjacency, 0)
+        for layer in self.layers:
+            hidden = layer(hidden, adjacency, mask)
+        found = self.head(hidden if self.arrays.output.order else mean_over_items(hidden, mask))
+        return found.squeeze(-1) if self.arrays.output.channels is None else found
+
+
+class _Layer(nn.Module):
+    def __init__(self, first: int, width: int, function: type[nn.Module]) -> None:
+        super().__init__()
+        self.epsilon = nn.Parameter(torch.zeros(()))
+        self.mlp = nn.Sequential(nn.Linear(first, width), function(), nn.Linear(width, width))
+        self.norm, self.function = MaskedBatchNorm(width), function()
+
+    def forward(self, hidden: Tensor, adjacency: Tensor, mask: Tensor | None) -> Tensor:
+        gathered = torch.addcmul(torch.bmm(adjacency, hidden), hidden, 1 + self.epsilon)
+        return self.function(self.norm(self.mlp(gathered), mask))

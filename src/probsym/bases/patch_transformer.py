@@ -1,0 +1,231 @@
+"""A transformer encoder, pretrained or not, that reads and writes arrays by patches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
+
+from probsym.bases.arrays import Arrays
+from probsym.bases.checkpoints import Pretrained, read_pretrained
+from probsym.bases.edge_list import EdgeList
+from probsym.bases.encoders import Encoder, EncoderSettings
+from probsym.bases.patches import SCALE, Detokenize, Tokenize
+from probsym.checks import check_size
+from probsym.errors import CheckpointError, RangeError
+from probsym.part import Part
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What became of a checkpoint: names of ours that were loaded, resized or left new, and of its own left over."""
+
+    source: str
+    layout: str
+    loaded: tuple[str, ...]
+    resized: tuple[str, ...]
+    new: tuple[str, ...]
+    left_over: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.source} ({self.layout}): {len(self.loaded)} tensors loaded"]
+        for label, names in (("resized", self.resized), ("new", self.new), ("left over", self.left_over)):
+            if names:
+                lines.append(f"  {label}: {', '.join(names)}")
+        return "\n".join(lines)
+
+
+class PatchTransformer(Part, nn.Module):
+    """An encoder of the `transformers` library with only its input and output layers replaced.
+
+    Arrays of order 1 and 2 over up to n items are cut into patches that fit a grid of tokens, as an image is; the
+    output is a linear map of the global token (order 0), or put together from patches that the tokens are mapped to.
+
+    `forward(*inputs)`: inputs as `arrays` says, zero where padded; those of order 2 may be an `EdgeList`. The paper's
+    model for PATTERN is `PatchTransformer("n 3, n n -> n 2", n=188, diagonal_inputs=True, diagonal_output=True)`, that
+    for molecules `PatchTransformer("n 64, n n, n n 7 -> 10", n=444, patch_dropout=0.5)`.
+
+    Args:
+        arrays: what goes in and comes out, in the notation of `probsym.bases.Arrays`.
+        n: how many items there can be.
+        encoder: "vit-ti", "vit-s", "vit-b", "vit-l", the fields of `EncoderSettings`, or a configuration of
+            `transformers` of a ViT or BERT.
+        grid: tokens a side; 14, that of a ViT with patches of 16 on images of 224, if None.
+        diagonal_inputs: whether arrays of order 1 stand on the diagonal of one of order 2.
+        diagonal_output: whether an output of order 1 is read from the diagonal of one of order 2.
+        patch_dropout: in training, the share of tokens that are left out, drawn anew for every row; a pair (low, high)
+            to draw the share too, once a call. Only for outputs of order 0.
+        checkpointing: save memory in training by computing each layer again in the backward pass.
+
+    >>> tiny = {"family": "vit", "width": 32, "layers": 2, "heads": 4, "feed_forward": 64}
+    >>> model = PatchTransformer("n 3, n n -> n 2", n=20, encoder=tiny, grid=4)
+    >>> model(torch.rand(8, 20, 3), torch.ones(8, 20, 20)).shape
+    torch.Size([8, 20, 2])
+    """
+
+    loaded: LoadReport | None = None
+    """What `from_pretrained` found."""
+
+    def __init__(
+        self,
+        arrays: str,
+        n: int,
+        encoder: str | Mapping[str, Any] | Any = "vit-b",
+        grid: int | None = None,
+        *,
+        diagonal_inputs: bool = False,
+        diagonal_output: bool = False,
+        patch_dropout: float | Sequence[float] = 0.0,
+        checkpointing: bool = False,
+    ) -> None:
+        super().__init__()
+        self.arrays, self.n = Arrays.parse(arrays), check_size(n, "n")
+        self.arrays.allow("PatchTransformer", inputs=(1, 2), output=(0, 1, 2))
+        settings = EncoderSettings.of(encoder)
+        self.grid = 14 if grid is None else check_size(grid, "grid")
+        self.patch_dropout = _rates(patch_dropout)
+        if self.patch_dropout[1] > 0 and self.arrays.output.order > 0:
+            raise RangeError(
+                f"Expected no patch_dropout with the output '{self.arrays.output}', which every token has a part in "
+                f"(got {patch_dropout})"
+            )
+        self.tokenize = Tokenize(self.arrays, self.n, self.grid, settings.width, diagonal_inputs)
+        self.cls = nn.Parameter(SCALE * torch.randn(settings.width))
+        self.positions = nn.Parameter(SCALE * torch.randn(1 + self.grid**2, settings.width))
+        self.encoder = Encoder(settings, checkpointing)
+        self.detokenize = Detokenize(self.arrays.output, self.n, self.grid, settings.width, diagonal_output)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As `Part` has them, the encoder in plain values."""
+        return {**super().arguments, "encoder": self.encoder.settings.described()}
+
+    def forward(self, *inputs: Tensor | EdgeList) -> Tensor:
+        batch, n = self.arrays.check(inputs, most=self.n)
+        tokens = self.tokenize(*inputs) + self.positions[1:]
+        if self.training and self.patch_dropout[1] > 0:
+            tokens = self._thinned(tokens)
+        first = (self.cls + self.positions[0]).to(tokens.dtype).expand(batch, 1, -1)
+        return self.detokenize(self.encoder(torch.cat([first, tokens], dim=1)), n)
+
+    def _thinned(self, tokens: Tensor) -> Tensor:
+        """A random choice of the tokens of each row, equally many of each."""
+        low, high = self.patch_dropout
+        rate = low if low == high else low + (high - low) * float(torch.rand(()))
+        count = max(1, round((1 - rate) * tokens.shape[1]))
+        kept = torch.rand(tokens.shape[:2], device=tokens.device).topk(count, dim=1).indices
+        return tokens.gather(1, kept.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        arrays: str,
+        n: int,
+        grid: int | None = None,
+        *,
+        encoder: str | Mapping[str, Any] | Any = None,
+        heads: int | None = None,
+        layer_norm_eps: float | None = None,
+        dropout: float | None = None,
+        revision: str | None = None,
+        cache_dir: str | Path | None = None,
+        token: str | None = None,
+        local_files_only: bool = False,
+        **options: Any,
+    ) -> PatchTransformer:
+        """A patch transformer whose encoder has pretrained weights; `model.loaded` says what was found.
+
+        Only safetensors are read. A ViT in the layout of `transformers` or timm (q, k, v fused or apart) brings its
+        global token and its positions, resized to another grid where needed. A BERT or RoBERTa brings its positions and
+        the norm of its embeddings; tokens take the place of embedded words.
+
+        Args:
+            source: a file, a folder with `model.safetensors` (and `config.json`), or a hub id such as
+                "google/vit-base-patch16-224-in21k".
+            arrays, n, grid: as for a new one.
+            encoder: the shape that is expected, if the checkpoint is to be refused unless it has it.
+            heads: attention heads, where no configuration says.
+            layer_norm_eps: what its norms add to the variance, where no configuration says, or it should not count.
+            dropout: inside the encoder, on hidden tokens and attention; as its configuration says if None.
+            revision, cache_dir, token, local_files_only: for the hub.
+            options: all other options of the constructor.
+        """
+        found = read_pretrained(
+            source,
+            heads=heads,
+            layer_norm_eps=layer_norm_eps,
+            revision=revision,
+            cache_dir=cache_dir,
+            token=token,
+            local_files_only=local_files_only,
+        )
+        settings = found.settings
+        if encoder is not None:
+            _check_expected(settings, EncoderSettings.of(encoder), found.source)
+        if dropout is not None:
+            settings = settings.resized(dropout=dropout, attention_dropout=dropout)
+        model = cls(arrays, n, settings, grid, **options)
+        model.loaded = model._load(found)
+        return model
+
+    @torch.no_grad()
+    def _load(self, found: Pretrained) -> LoadReport:
+        own = dict(self.named_parameters())
+        loaded = {f"encoder.{name}": x for name, x in found.layers.items()}
+        resized = []
+        if found.cls is not None:
+            loaded["cls"] = found.cls
+        if found.positions is not None:
+            loaded["positions"] = self._fitted(found)
+            if len(found.positions) != len(self.positions):
+                resized.append("positions")
+        for name, x in loaded.items():
+            own[name].copy_(x)
+        new = tuple(name for name in own if name not in loaded)
+        return LoadReport(found.source, found.layout, tuple(loaded), tuple(resized), new, found.left_over)
+
+    def _fitted(self, found: Pretrained) -> Tensor:
+        """The positions of a checkpoint for this grid: those of images are resized, those of texts cut off."""
+        assert found.positions is not None
+        positions, wanted = found.positions.float(), 1 + self.grid**2
+        if found.settings.family == "bert":
+            if len(positions) < wanted:
+                raise CheckpointError(
+                    f"Expected {wanted} positions in {found.source} for a grid of {self.grid} (got {len(positions)})"
+                )
+            return positions[:wanted]
+        first = positions[:1] if found.global_position else torch.zeros_like(positions[:1])
+        patches = positions[1:] if found.global_position else positions
+        side = round(len(patches) ** 0.5)
+        if side**2 != len(patches):
+            raise CheckpointError(
+                f"Expected positions of a square of patches in {found.source}, with one more or not "
+                f"(got {len(positions)})"
+            )
+        if side != self.grid:
+            image = patches.T.view(1, -1, side, side)
+            image = interpolate(image, (self.grid, self.grid), mode="bicubic", align_corners=False, antialias=True)
+            patches = image.flatten(2).squeeze(0).T
+        return torch.cat([first, patches])
+
+
+def _rates(given: float | Sequence[float]) -> tuple[float, float]:
+    """The lowest and highest share of tokens to drop."""
+    pair = tuple(given) if isinstance(given, Sequence) else (given, given)
+    if len(pair) != 2 or not 0 <= pair[0] <= pair[1] < 1:
+        raise RangeError(f"Expected patch_dropout to be in [0, 1), or a pair (low, high) of such (got {given})")
+    return float(pair[0]), float(pair[1])
+
+
+def _check_expected(found: EncoderSettings, expected: EncoderSettings, source: str) -> None:
+    for name in ("family", "width", "layers", "heads", "feed_forward"):
+        if getattr(found, name) != getattr(expected, name):
+            raise CheckpointError(
+                f"Expected an encoder with {name} {getattr(expected, name)} (got {getattr(found, name)} in {source})"
+            )

@@ -1,0 +1,143 @@
+"""A plain transformer over the entries of arrays, one token each."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout as drop
+from torch.nn.functional import scaled_dot_product_attention
+
+from probsym.bases.activations import known_activation
+from probsym.bases.arrays import Arrays, channels_last, check_mask
+from probsym.checks import check_size
+from probsym.errors import RangeError
+from probsym.part import Part
+
+FEW = 64
+"""Up to so many tokens, attention as two matrix products and a softmax is faster than the fused call."""
+
+
+class SequenceTransformer(Part, nn.Module):
+    """All inputs in one array of the highest order, entry by entry a token with a learned position.
+
+    An array of lower order stands on the diagonal: "n 3" beside "n n 2" gives every pair (i, i) its three numbers, and
+    other pairs zeros; one of order 0 is given to every token. Layers normalise first (pre-LN), and a last norm and a
+    head ReLU-Linear-ReLU-Linear follow. An output of lower order is read from the diagonal, one of order 0 from the
+    mean over the tokens.
+
+    `forward(*inputs, mask=None)`: inputs as `arrays` says; mask booleans (batch, items), which keeps padding from being
+    attended to. The paper's model for particles has 208,387 parameters:
+
+    >>> model = SequenceTransformer("n 3, n 3, n n 2 -> n 3", n=5)
+    >>> sum(one.numel() for one in model.parameters())
+    208387
+    >>> model(torch.rand(8, 5, 3), torch.rand(8, 5, 3), torch.rand(8, 5, 5, 2)).shape
+    torch.Size([8, 5, 3])
+
+    Args:
+        arrays: what goes in and comes out, in the notation of `probsym.bases.Arrays`.
+        n: how many items there can be; there are positions for n ** order tokens.
+        feed_forward: width of the feed-forward layers; that of the tokens if None.
+        dropout: on attention, and on what each half of a layer adds.
+    """
+
+    def __init__(
+        self,
+        arrays: str,
+        n: int,
+        width: int = 64,
+        layers: int = 8,
+        heads: int = 4,
+        feed_forward: int | None = None,
+        activation: str = "gelu",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.arrays = Arrays.parse(arrays)
+        self.order = max(self.arrays.order, 1)
+        self.n = check_size(n, "n")
+        check_size(width, "width")
+        check_size(layers, "layers", least=0)
+        if width % check_size(heads, "heads"):
+            raise RangeError(f"Expected heads to divide the width {width} (got {heads})")
+        if not 0 <= dropout < 1:
+            raise RangeError(f"Expected dropout to be in [0, 1) (got {dropout})")
+        inner = width if feed_forward is None else check_size(feed_forward, "feed_forward")
+        self.embed = nn.Linear(sum(array.width for array in self.arrays.inputs), width)
+        self.positions = nn.Parameter(0.02 * torch.randn(*[self.n] * self.order, width))
+        function = known_activation(activation)
+        self.layers = nn.ModuleList(_Layer(width, heads, inner, function, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Sequential(
+            nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, self.arrays.output.width)
+        )
+
+    def forward(self, *inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        batch, n = self.arrays.check(inputs, most=self.n)
+        check_mask(mask, batch, n)
+        places = self.positions[(slice(n),) * self.order]
+        tokens = (self.embed(self._joined(inputs, batch, n)) + places).flatten(1, self.order)
+        real = None if mask is None else _real_tokens(mask, self.order)
+        for layer in self.layers:
+            tokens = layer(tokens, real)
+        found = self.head(self._read(self.norm(tokens), n, real))
+        return found.squeeze(-1) if self.arrays.output.channels is None else found
+
+    def _joined(self, inputs: tuple[Tensor, ...], batch: int, n: int) -> Tensor:
+        """All inputs as one array (batch, n, ..., n, channels)."""
+        parts = []
+        for array, given in zip(self.arrays.inputs, inputs, strict=True):
+            x = channels_last(array, given, self.embed.weight.dtype)
+            if array.order == 0:
+                x = x.view(batch, *[1] * self.order, -1).expand(-1, *[n] * self.order, -1)
+            for axis in range(array.order, self.order if array.order else 0):
+                x = torch.diag_embed(x.movedim(axis, -1), dim1=axis, dim2=axis + 1)
+            parts.append(x)
+        return torch.cat(parts, -1)
+
+    def _read(self, tokens: Tensor, n: int, real: Tensor | None) -> Tensor:
+        """The tokens that the output is made of, (batch, n, ..., width) or (batch, width)."""
+        order = self.arrays.output.order
+        if order == 0:
+            if real is None:
+                return tokens.mean(1)
+            return torch.where(real.unsqueeze(-1), tokens, 0).sum(1) / real.sum(1, keepdim=True).clamp_min(1)
+        tokens = tokens.unflatten(1, [n] * self.order)
+        for _ in range(order, self.order):
+            tokens = tokens.diagonal(dim1=order, dim2=order + 1).movedim(-1, order)
+        return tokens
+
+
+class _Layer(nn.Module):
+    def __init__(self, width: int, heads: int, inner: int, function: type[nn.Module], dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attend, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, inner), function(), nn.Linear(inner, width))
+        nn.init.xavier_uniform_(self.attend.weight)
+        nn.init.zeros_(self.attend.bias)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, tokens: Tensor, real: Tensor | None) -> Tensor:
+        tokens = tokens + drop(self.out(self._attended(self.norm_1(tokens), real)), self.dropout, self.training)
+        return tokens + drop(self.mlp(self.norm_2(tokens)), self.dropout, self.training)
+
+    def _attended(self, tokens: Tensor, real: Tensor | None) -> Tensor:
+        queries, keys, values = self.attend(tokens).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        seen = None if real is None else real[:, None, None]
+        rate = self.dropout if self.training else 0.0
+        if tokens.shape[1] > FEW:
+            found = scaled_dot_product_attention(queries, keys, values, seen, rate)
+        else:
+            weights = (queries * queries.shape[-1] ** -0.5) @ keys.mT
+            if seen is not None:
+                weights = torch.where(seen, weights, -torch.inf)
+            found = drop(weights.softmax(-1), rate) @ values
+        return found.transpose(1, 2).flatten(2)
+
+
+def _real_tokens(mask: Tensor, order: int) -> Tensor:
+    """Which tokens stand for real items only, (batch, tokens)."""
+    real = mask
+    for _ in range(order - 1):
+        real = (real.unsqueeze(-1) & mask.unsqueeze(1)).flatten(1)
+    return real

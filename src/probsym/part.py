@@ -1,0 +1,48 @@
+"""Parts that remember how they were made, so that a model can be written down and made again."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+
+class Part:
+    """A mixin for modules: `arguments` are those that its constructor was called with, defaults included.
+
+    An argument that is itself a module is looked up as the attribute of the same name, so that a part which is
+    exchanged later is the one that counts.
+
+    >>> class Scale(Part, nn.Module):
+    ...     def __init__(self, factor: float = 2.0) -> None:
+    ...         super().__init__()
+    >>> Scale(factor=3.0).arguments
+    {'factor': 3.0}
+    """
+
+    _arguments: Mapping[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        part = super().__new__(cls)
+        object.__setattr__(part, "_arguments", _bound(cls, args, kwargs))
+        return part
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """By name, whatever makes another such part."""
+        return {
+            name: getattr(self, name, None) if value is nn.Module else value for name, value in self._arguments.items()
+        }
+
+
+def _bound(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        bound = inspect.signature(cls).bind(*args, **kwargs)
+    except (
+        TypeError
+    ):  # copies are made without arguments and get theirs afterwards; for others the constructor complains
+        return {}
+    bound.apply_defaults()
+    return {name: nn.Module if isinstance(value, nn.Module) else value for name, value in bound.arguments.items()}
