@@ -44,6 +44,26 @@ def captured(run: Callable[[], object]) -> Callable[[], object]:
     return graph.replay
 
 
+def added_memory(run: Callable[[], object], device: torch.device) -> int:
+    """Bytes that the run holds at most beside what was there before."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        run()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is held now
+    before = _held("VmRSS")
+    run()
+    return _held("VmHWM") - before
+
+
+def _held(what: str) -> int:
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(what))
+    return int(line.split()[1]) * 1024
+
+
 def _seconds(run: Callable[[], object], times: int, device: torch.device) -> float:
     _wait(device)
     start = time.perf_counter()

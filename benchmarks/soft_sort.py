@@ -22,7 +22,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import captured, finish, provenance, side_by_side
+from benchmarks.record import added_memory, captured, finish, provenance, side_by_side
 from probsym.ops import soft_sort
 
 BATCH, DRAWS, TAU, ITERATIONS = 16, 10, 0.01, 20
@@ -134,16 +134,12 @@ def large_set() -> None:
     """One training step on a set of 4096 points, batch 4, 8 draws; prints the growth of the peak in bytes."""
     scores = torch.randn(4, 8, 4096, requires_grad=True)
     points = torch.randn(4, 1, 4096, 3)
-    before = _peak()
-    order = soft_sort(scores)
-    (order.sort(points, -2).square().cumsum(-2).mean() + 0.1 * order.entropy().mean()).backward()
-    print(_peak() - before)
 
+    def step() -> None:
+        order = soft_sort(scores)
+        (order.sort(points, -2).square().cumsum(-2).mean() + 0.1 * order.entropy().mean()).backward()
 
-def _peak() -> int:
-    """Bytes of memory that this process has held at most."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
+    print(added_memory(step, scores.device))
 
 
 def peak_memory() -> int:
