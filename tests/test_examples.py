@@ -1,9 +1,12 @@
 """The examples run, learn what they say, and their models are equivariant: each asserts that itself."""
 
+import math
 import runpy
 from pathlib import Path
 
 import pytest
+
+from tests.checkpoint_cases import classic, config_of, vit, write
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -16,3 +19,15 @@ def test_own_module() -> None:
 @pytest.mark.slow
 def test_point_cloud() -> None:
     assert runpy.run_path(str(EXAMPLES / "point_cloud.py"))["main"](150) < 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [True, False], ids=["a checkpoint", "none"])
+def test_pretrained_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str], given: bool) -> None:
+    source = write(tmp_path / "vit", classic(vit()), config_of(vit())) if given else None
+    loss = runpy.run_path(str(EXAMPLES / "pretrained_encoder.py"))["main"](source, 2)
+    assert math.isfinite(loss)
+    printed = capsys.readouterr().out
+    assert "tensors loaded" in printed
+    assert ("resized: positions" in printed) is not given  # its grid is 4 x 4 as well
+    assert "with equal outputs" in printed

@@ -51,3 +51,18 @@ class CheckpointError(ProbsymError, ValueError):
 
 class DependencyError(ProbsymError, ImportError):
     """An optional library is needed and is not installed."""
+
+
+class DataError(ProbsymError, FileNotFoundError):
+    """A file of data is nowhere to be found, or is not the file that it should be."""
+
+
+class RecipeError(ProbsymError, KeyError):
+    """A recipe, setting or table that there is not."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class RunError(ProbsymError, RuntimeError):
+    """A run cannot start, go on or be read: something stands in its way, or is missing."""

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -115,6 +117,15 @@ def test_compiles_without_a_break_and_survives_a_round_trip():
     assert torch.equal(other(*inputs), wanted)
 
 
+def test_parameter_count():
+    """The paper's model for EXP: 64 x 64 links and 64 x 2 features, 25.4 million in all."""
+    widths = [4224, 2048, 4096, 2048, 10, 1]
+    with torch.device("meta"):
+        model = MLP(widths)
+    total = sum(first * second + second for first, second in pairwise(widths))
+    assert sum(parameter.numel() for parameter in model.parameters()) == total == 25_456_661
+
+
 def test_is_registered():
     assert bases.BASES["MLP"] is MLP
 
@@ -144,7 +155,7 @@ def test_is_registered():
     ],
 )
 def test_refuses_to_be_built(widths, options, error, message):
-    with pytest.raises(error, match="^Expected " + message):
+    with pytest.raises(error, match=r"^Expected " + message):
         MLP(widths, **options)
 
 
@@ -165,5 +176,5 @@ def test_refuses_to_be_built(widths, options, error, message):
     ],
 )
 def test_refuses_inputs(inputs, error, message):
-    with pytest.raises(error, match="^Expected " + message):
+    with pytest.raises(error, match=r"^Expected " + message):
         MLP([64 * 64 + 64 * 2, 4])(*inputs)

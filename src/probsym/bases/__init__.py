@@ -5,6 +5,7 @@ from torch import nn
 from probsym.bases.arrays import Arrays
 from probsym.bases.edge_list import EdgeList
 from probsym.bases.encoders import EncoderSettings
+from probsym.bases.gcn import GCN
 from probsym.bases.gin_id import GINID
 from probsym.bases.gnn import GNN
 from probsym.bases.mlp import MLP
@@ -15,12 +16,14 @@ BASES: dict[str, type[nn.Module]] = {
     "MLP": MLP,
     "SequenceTransformer": SequenceTransformer,
     "GNN": GNN,
+    "GCN": GCN,
     "GINID": GINID,
     "PatchTransformer": PatchTransformer,
 }
 
 __all__ = [
     "BASES",
+    "GCN",
     "GINID",
     "GNN",
     "MLP",

@@ -1,5 +1,21 @@
 """Datasets, one file each."""
 
-from probsym.data.decorated_cycles import Graphs, decorated_cycles
+from probsym.data.colour_refinement import wl_classes, wl_colours
+from probsym.data.decorated_cycles import decorated_cycles
+from probsym.data.exp import exp, exp_splits
+from probsym.data.graph8c import all_graphs, graph8c
+from probsym.data.graphs import Graphs, Splits
+from probsym.data.isomorphism import certificates
 
-__all__ = ["Graphs", "decorated_cycles"]
+__all__ = [
+    "Graphs",
+    "Splits",
+    "all_graphs",
+    "certificates",
+    "decorated_cycles",
+    "exp",
+    "exp_splits",
+    "graph8c",
+    "wl_classes",
+    "wl_colours",
+]

@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
+from probsym.data.graphs import Graphs
 from probsym.errors import RangeError
-
-
-class Graphs(NamedTuple):
-    """A padded set of labelled graphs."""
-
-    features: Tensor
-    """(count, size, 2): one, and the degree; zero on padding."""
-    adjacency: Tensor
-    """(count, size, size), symmetric."""
-    mask: Tensor
-    """(count, size), True for nodes."""
-    labels: Tensor
-    """(count,), 1 for one cycle and 0 for two."""
-
-    def take(self, index: Tensor) -> Graphs:
-        """Some of the graphs."""
-        return Graphs(*(one[index] for one in self))
 
 
 def decorated_cycles(count: int, size: int = 24, generator: torch.Generator | None = None) -> Graphs:

@@ -9,7 +9,7 @@ from probsym.samplers.batch import Batch
 from probsym.samplers.canonical import Canonical
 from probsym.samplers.draw import Draw
 from probsym.samplers.enumerate import Enumerate
-from probsym.samplers.frame import Frame
+from probsym.samplers.frame import Frame, spectral_ranks
 from probsym.samplers.from_haar import FromHaar
 from probsym.samplers.haar import Haar
 from probsym.samplers.learned import Learned
@@ -36,4 +36,5 @@ __all__ = [
     "Learned",
     "Noise",
     "Sampler",
+    "spectral_ranks",
 ]

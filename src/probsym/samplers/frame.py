@@ -93,10 +93,10 @@ class Frame(Sampler):
                 return self._pose(batch, noise, inputs, n, d)
             assert n is not None
             if kind == "laplacian":
-                keys, tolerance = _spectral_keys(_adjacency(*inputs[0], n), batch.masks.get(n)), 1e-6
+                classes = spectral_ranks(_adjacency(*inputs[0], n), batch.masks.get(n))
             else:
-                keys, tolerance = torch.cat([_rows(x, term, n).mT for x, term in inputs], -1), 0.0
-            classes = lexicographic_ranks(keys, tolerance, batch.masks.get(n))
+                keys = torch.cat([_rows(x, term, n).mT for x, term in inputs], -1)
+                classes = lexicographic_ranks(keys, 0.0, batch.masks.get(n))
             return self._orders(batch, n, classes, noise.ties[n])
 
     def _plan(self, signature: Signature) -> tuple[str, str | None, str | None]:
@@ -165,6 +165,21 @@ class Frame(Sampler):
         if self.exact:
             orders, weights, exact = list_orders(orders, classes, batch.masks.get(n), self.limit)
         return Draw(orders.shape[1], {n: orders}, {n: Order(orders, mask)}, weights, exact)
+
+
+@torch.no_grad()
+def spectral_ranks(adjacency: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The rank of every node in the order that the "laplacian" frame gives a graph, (B, n); equal where it ties.
+
+    adjacency is (B, n, n), symmetric, mask booleans (B, n). With the ranks as an input of its own, their negatives for
+    the same order, a frame of kind "sort" is the same frame, and eigenvectors are computed once a graph.
+
+    >>> path = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]])
+    >>> ranks = spectral_ranks(path)[0]
+    >>> bool(ranks[0] == ranks[2]), bool(ranks[0] == ranks[1])
+    (True, False)
+    """
+    return lexicographic_ranks(_spectral_keys(adjacency.double(), mask), 1e-6, mask)
 
 
 def _rows(x: Tensor, term: Term, name: str) -> Tensor:

@@ -44,6 +44,11 @@ class Noise(NamedTuple):
         named = ({key: one[:, start:stop] for key, one in each.items()} for each in self[1:])
         return Noise(tuple(one[:, start:stop] for one in self.inputs), *named)
 
+    def rows(self, start: int, stop: int) -> Noise:
+        """That of the batch items from `start` to `stop`."""
+        named = ({key: one[start:stop] for key, one in each.items()} for each in self[1:])
+        return Noise(tuple(one[start:stop] for one in self.inputs), *named)
+
 
 def no_noise() -> Noise:
     """Nothing random."""

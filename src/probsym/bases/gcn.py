@@ -1,0 +1,66 @@
+"""A graph convolutional network."""
+
+import torch
+from torch import Tensor, nn
+
+from probsym.bases.activations import known_activation
+from probsym.bases.arrays import Arrays, channels_last, check_mask
+from probsym.bases.gnn import mean_over_items
+from probsym.checks import check_size
+from probsym.errors import SignatureError
+from probsym.part import Part
+
+
+class GCN(Part, nn.Module):
+    """Layers `H -> activation(D^-1/2 (A + I) D^-1/2 H W)`, with D the degrees of A + I: S_n-equivariant by itself.
+
+    A head, Linear, activation, Linear, gives the output for each node, or for the mean over the nodes.
+
+    `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2 without channels, entries
+    0 or more; mask booleans (batch, nodes).
+
+    >>> GCN("n 2, n n -> 10")(torch.rand(8, 64, 2), torch.ones(8, 64, 64)).shape
+    torch.Size([8, 10])
+    """
+
+    def __init__(
+        self,
+        arrays: str,
+        width: int = 64,
+        layers: int = 3,
+        activation: str = "relu",
+        *,
+        output_activation: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.arrays = Arrays.parse(arrays)
+        self.arrays.allow("GCN", inputs=(1, 2), output=(0, 1))
+        pairs = [array for array in self.arrays.inputs if array.order == 2]
+        if len(pairs) != 1 or pairs[0].width != 1 or not self.arrays.width(1):
+            raise SignatureError(f"Expected GCN to read node features and one array 'n n' (got '{self.arrays}')")
+        check_size(width, "width")
+        check_size(layers, "layers")
+        function = known_activation(activation)
+        self.layers = nn.ModuleList(nn.Linear(self.arrays.width(1) if i == 0 else width, width) for i in range(layers))
+        self.function = function()
+        last = [] if output_activation is None else [known_activation(output_activation, "output_activation")()]
+        self.head = nn.Sequential(
+            nn.Linear(width, width), function(), nn.Linear(width, self.arrays.output.width), *last
+        )
+
+    def forward(self, *inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        batch, n = self.arrays.check(inputs)
+        check_mask(mask, batch, n)
+        dtype = next(self.parameters()).dtype
+        given = [(a.order, channels_last(a, x, dtype)) for a, x in zip(self.arrays.inputs, inputs, strict=True)]
+        hidden = torch.cat([x for order, x in given if order == 1], -1)
+        (adjacency,) = [x.squeeze(-1) for order, x in given if order == 2]
+        if mask is not None:
+            hidden = torch.where(mask.unsqueeze(-1), hidden, 0)
+            adjacency = torch.where(mask.unsqueeze(1) & mask.unsqueeze(2), adjacency, 0)
+        looped = adjacency + torch.eye(n, dtype=dtype, device=adjacency.device)
+        scale = looped.sum(-1).rsqrt().unsqueeze(-1)
+        for layer in self.layers:
+            hidden = self.function(scale * (looped @ (scale * layer(hidden))))
+        found = self.head(hidden if self.arrays.output.order else mean_over_items(hidden, mask))
+        return found.squeeze(-1) if self.arrays.output.channels is None else found

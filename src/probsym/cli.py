@@ -1,0 +1,170 @@
+"""`probsym`: list, train, evaluate, table, check, demo. What they do is in `probsym.lab`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from probsym.errors import ProbsymError, RecipeError
+
+app = typer.Typer(
+    help="Probabilistic symmetrization: the paper's experiments, run here.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+errors = Console(stderr=True)
+
+Results = Annotated[Path, typer.Option(help="Folder of result files.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+
+
+@app.command("list")
+def list_recipes(results: Results = Path("results")) -> None:
+    """Every row of every table of the paper: recipe, the paper's number, ours, status."""
+    from probsym.lab.recipes import RECIPES
+    from probsym.lab.results import read_results
+    from probsym.lab.tables import listing
+
+    console.print(listing(read_results(results), RECIPES))
+    rest = [name for name in RECIPES if name.startswith("demo/")]
+    console.print(f"Besides: {', '.join(rest)}", highlight=False)
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="As `probsym list` names it, such as exp-classify/mlp-ps.")],
+    set: Annotated[list[str] | None, typer.Option(help="key=value, to change a setting of the recipe.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="May be given several times; 0 if not given.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with interrupted runs; pass over finished ones.")] = False,
+    device: Device = "auto",
+    processes: Annotated[int, typer.Option(min=1, help="Processes that train together.")] = 1,
+    precision: Annotated[str, typer.Option(help="32-true, tf32, bf16-mixed, ...")] = "32-true",
+    compile: Annotated[bool, typer.Option(help="Compile the forward pass.")] = False,
+    capture: Annotated[bool, typer.Option(help="Run whole steps as CUDA graphs.")] = False,
+    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds; 0 for every step.")] = 60.0,
+    out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
+    results: Annotated[Path | None, typer.Option(help="Folder where results are also written.")] = None,
+) -> None:
+    """Run a recipe, for one seed after the other."""
+    from probsym.lab.recipe import closest
+    from probsym.lab.recipes import RECIPES
+    from probsym.lab.run import Options, run
+
+    chosen = closest(recipe, RECIPES, "recipe")
+    options = Options(device, processes, precision, compile, capture, checkpoint_every)
+    found = run(
+        chosen,
+        seed or [0],
+        out,
+        changes=set or [],
+        options=options,
+        resume=resume,
+        results=results,
+        console=console,
+    )
+    for result in found:
+        shown = Table("metric", "ours", "paper", title=f"{result['row']}, seed {result['seed']}")
+        for name, value in result["metrics"].items():
+            shown.add_row(name, f"{value:.6g}", f"{result['paper'][name]:g}" if name in result["paper"] else "")
+        console.print(shown)
+
+
+@app.command()
+def evaluate(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    samples: Annotated[int | None, typer.Option(min=1, help="Draws; as in the run if not given.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Evaluations, each with draws of its own.")] = 1,
+    device: Device = "auto",
+) -> None:
+    """The test metrics of a finished run, again or with other draws."""
+    from dataclasses import replace
+
+    from probsym.lab.recipe import closest
+    from probsym.lab.recipes import RECIPES
+    from probsym.lab.run import Options, load_run, read_run
+    from probsym.lab.training import report_on_test
+    from probsym.symmetrized import Symmetrized
+
+    result = read_run(folder)
+    engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
+    engine.settings = replace(engine.settings, test_repeats=repeats)
+    if samples is not None and isinstance(engine.model, Symmetrized):
+        engine.model.eval_samples = samples
+    shown = Table("metric", "now", "in the run", title=f"{result['row']}, seed {result['seed']}")
+    for name, value in report_on_test(engine, result["seed"], "").items():
+        before = result["metrics"].get(name)
+        shown.add_row(name, f"{value:.6g}", "" if before is None else f"{before:.6g}")
+    console.print(shown)
+
+
+@app.command("table")
+def show_table(
+    number: Annotated[int, typer.Argument(help="As the paper counts: 1, 2, 3, 4, 7 or 8.")],
+    results: Results = Path("results"),
+) -> None:
+    """One table of the paper, our numbers beside."""
+    from probsym.lab.results import read_results
+    from probsym.lab.tables import table
+
+    console.print(table(number, read_results(results)))
+
+
+@app.command()
+def check() -> None:
+    """What there is to work with: versions, devices, data and their checksums."""
+    from probsym.lab.check import checks
+
+    missing = 0
+    shown = Table("what", "", "found")
+    for what, there, found in checks():
+        shown.add_row(what, "ok" if there else "missing", found)
+        missing += not there
+    console.print(shown)
+    if missing:
+        raise typer.Exit(1)
+
+
+@app.command()
+def demo(
+    epochs: Annotated[int, typer.Option(min=1, help="Of training, for each method.")] = 25,
+    out: Annotated[Path | None, typer.Option(help="Folder of the report; runs/demo-DATE if not given.")] = None,
+) -> None:
+    """One MLP under three symmetrizations, on graphs that no message passing tells apart: a few minutes."""
+    from probsym.lab.demo import demonstrate
+
+    demonstrate(epochs, out, console)
+
+
+def main() -> None:
+    """The command line: errors of our own in one line, exit code 2; Ctrl-C keeps the checkpoint, exit code 130."""
+    try:
+        code = app(standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt) as stop:
+        _fail(f"Interrupted: {stop}" if str(stop) else "Interrupted", 130)
+    except RecipeError as error:
+        _fail(str(error), 2)
+    except ProbsymError as error:
+        _fail(f"{type(error).__name__}: {error}", 1)
+    except Exception as error:
+        if not hasattr(error, "exit_code"):
+            raise
+        if hasattr(error, "show"):  # a wrong option or argument, which the parser can explain
+            error.show()
+        raise SystemExit(error.exit_code) from error
+    if isinstance(code, int) and code:
+        raise SystemExit(code)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    errors.print(message, highlight=False, markup=False, soft_wrap=True)
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

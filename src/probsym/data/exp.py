@@ -1,0 +1,74 @@
+"""EXP: pairs of planar graphs that 1-WL cannot tell apart, one a satisfiable formula and the other not."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from probsym.data.files import Arrays, cached, find, load, look, missing
+from probsym.data.graphs import Graphs, Splits
+from probsym.data.graphsat import read_graphsat
+
+_PACKED, _SHA256 = "exp_graphsat.npz", "0b8646a9c5fabd2b3f2f1102604754fa969720160f622f80ff6be88fb0c105eb"
+_PICKLED, _CONVERTED = "GRAPHSAT.pkl", "exp_converted.npz"
+_CONTENTS = "fabca730e39629caf7bbeb1be53188d998350173caea7fff4556f9c5a4365e30"
+_ADVICE = (
+    f"{_PICKLED} is published as Data/EXP/raw/{_PICKLED} of github.com/ralphabb/GNN-RNI: download it and put it there. "
+    "It is not downloaded for you, since no checksum of it is published"
+)
+
+
+def exp() -> Graphs:
+    """The 1,200 graphs of EXP, with 32 to 64 nodes, padded to 64; graphs 2i and 2i + 1 are a pair with labels 1 and 0.
+
+    Features (1200, 64, 2) are 1 for literals and 0 for clauses, and the degree. They are read from exp_graphsat.npz in
+    the folder PROBSYM_DATA or in the cache (see `probsym.data.files`), and checked against its sha256; or else from the
+    published GRAPHSAT.pkl in one of them, which is read without running code, checked against the sha256 of what it
+    should hold, and converted once into the cache. No checksum of GRAPHSAT.pkl itself is published, so it is not
+    downloaded.
+
+    From R. Abboud, I. I. Ceylan, M. Grohe, T. Lukasiewicz, The surprising power of graph neural networks with random
+    node initialization, IJCAI 2021.
+
+    >>> exp().features.shape  # doctest: +SKIP
+    torch.Size([1200, 64, 2])
+    """
+    if look(_PACKED) is not None:
+        return padded(load(find(_PACKED, _SHA256)))
+    return padded(cached(_CONVERTED, _CONTENTS, _convert))
+
+
+def exp_splits() -> Splits:
+    """The parts of EXP-classify, as indices into `exp()`; pairs stay together.
+
+    >>> [(int(part[0]), int(part[-1])) for part in exp_splits()]
+    [(400, 1199), (0, 199), (200, 399)]
+    """
+    return Splits(train=torch.arange(400, 1200), validation=torch.arange(200), test=torch.arange(200, 400))
+
+
+def padded(arrays: Arrays) -> Graphs:
+    """Graphs one after the other, in the layout of `read_graphsat`, as tensors padded to the largest of them.
+
+    >>> edge, node = {"node_ptr": [0, 2, 3], "edge_ptr": [0, 2, 2], "x": [[1], [0], [1]]}, {"y": [1, 0]}
+    >>> arrays = {name: np.array(one) for name, one in {**edge, **node, "edge_index": [[0, 1], [1, 0]]}.items()}
+    >>> padded(arrays).features.tolist()
+    [[[1.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]]
+    """
+    nodes, edges = np.diff(arrays["node_ptr"]), np.diff(arrays["edge_ptr"])
+    count, size = len(nodes), int(nodes.max())
+    mask = np.arange(size) < nodes[:, None]
+    own = np.zeros((count, size), dtype=np.float32)
+    own[mask] = arrays["x"][:, 0]
+    adjacency = np.zeros((count, size, size), dtype=np.float32)
+    adjacency[np.repeat(np.arange(count), edges), *arrays["edge_index"]] = 1.0
+    features = np.stack([own, adjacency.sum(-1)], -1)
+    labels = arrays["y"].astype(np.float32)
+    return Graphs(*(torch.from_numpy(one) for one in (features, adjacency, mask, labels)))
+
+
+def _convert() -> Arrays:
+    path = look(_PICKLED)
+    if path is None:
+        raise missing(f"{_PACKED} or {_PICKLED}", _ADVICE)
+    return read_graphsat(path)

@@ -1,0 +1,151 @@
+"""Where data files are found, fetched and kept: the folder PROBSYM_DATA, then the cache, then the network.
+
+The cache is the folder PROBSYM_CACHE, by default ~/.cache/probsym. Whatever is read is checked against a sha256 that
+the library knows, and whatever is written gets its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import urllib.request
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probsym.errors import DataError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def cache() -> Path:
+    """The folder for what is downloaded, converted or generated; it need not exist yet."""
+    return Path(os.environ.get("PROBSYM_CACHE") or Path.home() / ".cache" / "probsym").expanduser()
+
+
+def folders() -> list[Path]:
+    """Where files are looked for, in this order."""
+    own = os.environ.get("PROBSYM_DATA")
+    return [*([Path(own).expanduser()] if own else []), cache()]
+
+
+def look(name: str) -> Path | None:
+    """The first file of that name, unchecked; None if there is none."""
+    return next((folder / name for folder in folders() if (folder / name).is_file()), None)
+
+
+def find(name: str, sha256: str, url: str | None = None, advice: str = "") -> Path:
+    """The file of that name with that checksum, downloaded into the cache if it is nowhere and `url` is known.
+
+    `advice` ends the message when there is no such file. A file with another checksum is refused, not passed over.
+
+    >>> find("nowhere.npz", sha256="00")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    probsym.errors.DataError: Expected nowhere.npz in ... (got no such file); ...
+    """
+    path = look(name)
+    if path is None and url is None:
+        raise missing(name, advice)
+    if path is None:
+        return _download(name, sha256, str(url))
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
+        raise DataError(f"Expected {path} to have sha256 {sha256} (got {found}); remove it or replace it")
+    return path
+
+
+def missing(names: str, advice: str = "") -> DataError:
+    """The error for a file that is in none of the folders."""
+    places = " or ".join(str(folder) for folder in folders())
+    unset = "" if os.environ.get("PROBSYM_DATA") else " (PROBSYM_DATA is not set)"
+    advice = advice or "put it there, or set PROBSYM_DATA to the folder that holds it"
+    return DataError(f"Expected {names} in {places}{unset} (got no such file); {advice}")
+
+
+def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """The sha256 of names, types, shapes and numbers: the same on every machine, however the file was packed.
+
+    >>> digest({"a": np.arange(3)}) == digest({"a": np.arange(3, dtype=">i8")}) != digest({"b": np.arange(3)})
+    True
+    """
+    whole = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name], dtype=arrays[name].dtype.newbyteorder("<"))
+        whole.update(f"{name} {array.dtype.str} {arrays[name].shape};".encode())
+        whole.update(array.tobytes())
+    return whole.hexdigest()
+
+
+def save(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write an npz archive beside its place and rename it when it is whole."""
+    with _beside(path) as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def load(path: Path) -> Arrays:
+    """All arrays of an npz archive; nothing in it is unpickled."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as error:  # whatever the parser of a broken file raises
+        raise DataError(f"Expected {path} to be a whole npz archive (got: {error})") from error
+
+
+def cached(name: str, sha256: str, make: Callable[[], Arrays]) -> Arrays:
+    """The arrays with that `digest`: from the cache if they are there and sound, else made anew and kept there."""
+    path = cache() / name
+    try:
+        arrays = load(path)
+        if digest(arrays) == sha256:
+            return arrays
+    except DataError:
+        pass  # none yet, or a broken one: either way it is made anew
+    arrays = make()
+    if digest(arrays) != sha256:
+        raise DataError(f"Expected contents with sha256 {sha256} for {name} (got {digest(arrays)})")
+    try:
+        save(path, arrays)
+    except OSError as error:
+        warnings.warn(f"Expected to keep {path} for the next time (got: {error})", stacklevel=3)
+    return arrays
+
+
+def _download(name: str, sha256: str, url: str) -> Path:
+    path = cache() / name
+    whole = hashlib.sha256()
+    try:
+        with _beside(path) as file:
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                while part := answer.read(1 << 20):
+                    whole.update(part)
+                    file.write(part)
+            if whole.hexdigest() != sha256:
+                raise DataError(f"Expected {url} to have sha256 {sha256} (got {whole.hexdigest()}); nothing was kept")
+    except DataError:
+        raise
+    except (OSError, HTTPException, ValueError) as error:
+        raise DataError(f"Expected to download {name} from {url} into {path.parent} (got: {error})") from error
+    return path
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[IO[bytes]]:
+    """A file in the same folder that takes the place of `path` if all goes well, and vanishes if not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        Path(name).chmod(0o644)  # mkstemp lets only the owner read
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,1 @@
+"""Everything that reproduces the paper: recipes, training, evaluation, results and tables."""

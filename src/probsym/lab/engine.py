@@ -1,0 +1,192 @@
+"""One model with its optimiser on its device: training steps and evaluations, plain, compiled or captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor, nn
+
+from probsym.errors import RunError
+from probsym.lab.capture import Captured
+from probsym.lab.examples import Examples, Splits
+from probsym.lab.recipe import Settings, Task
+from probsym.lab.seeds import derived
+from probsym.samplers import Noise
+from probsym.symmetrized import Symmetrized
+
+
+class Engine:
+    """Steps over data that live on the device.
+
+    Random numbers of step i are a function of the seed and of i, and are drawn for the whole batch in every process, of
+    which each takes its part: neither an interruption nor the number of processes changes them.
+
+    Args:
+        compile: whether the forward pass and the loss of a step are compiled, as one graph.
+        capture: whether whole steps are CUDA graphs.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        model: nn.Module,
+        task: Task,
+        settings: Settings,
+        data: Splits,
+        *,
+        compile: bool = False,
+        capture: bool = False,
+    ) -> None:
+        self.fabric, self.task, self.settings = fabric, task, settings
+        self.device, self.world = fabric.device, fabric.world_size
+        if settings.batch_size % self.world:
+            raise RunError(f"Expected batch_size {settings.batch_size} to divide among {self.world} processes")
+        if capture and (self.device.type != "cuda" or self.world > 1):
+            raise RunError(f"Expected one CUDA device to capture steps on (got {self.world} of {self.device.type})")
+        self.data = data.to(self.device)
+        self.model = model.to(self.device)
+        self.module: nn.Module = fabric.setup_module(model) if self.world > 1 else model
+        self.optimiser = self._optimiser(capture)
+        self.generator = torch.Generator(self.device)
+        self.names = ["loss", *(name for name in task.selects if name != "loss")]
+        self.losses: Callable[[Examples, Noise | None], Tensor] = self._losses
+        if compile:
+            self.losses = torch.compile(self._losses, fullgraph=True, dynamic=False)
+        self._step: Callable[[Tensor], Tensor] = self._train
+        self._evaluations: dict[tuple[int, int], Callable[[Tensor], Tensor]] = {}
+        self.capture = capture
+        if capture:
+            self.model.train()
+            batch = torch.arange(settings.batch_size, device=self.device) % self.data.train.size
+            self._step = Captured(self._train, batch, self.generator)
+        self.fresh_optimiser()
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of full size in the training set; the rest of each shuffled epoch is left out."""
+        return max(1, self.data.train.size // self.settings.batch_size)
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        """The batches of an epoch, (steps, batch_size)."""
+        generator = torch.Generator().manual_seed(derived(seed, "order", epoch))
+        count, size = self.data.train.size, self.settings.batch_size
+        index = torch.randperm(count, generator=generator)
+        if count < size:
+            index = index.repeat(-(-size // count))
+        return index[: self.steps_per_epoch * size].view(-1, size).to(self.device)
+
+    def train_step(self, index: Tensor, seed: int, step: int) -> Tensor:
+        """One step on the examples `index`; the total loss and the task's own, (2,), overwritten by the next step."""
+        self._set_rate(step)
+        self.generator.manual_seed(derived(seed, "draws", step))
+        return self._step(index)
+
+    def evaluate(self, part: Examples, seed: int, purpose: str, count: int = 0) -> dict[str, float]:
+        """The task's metrics, and its loss, over some examples."""
+        self.model.eval()
+        size = min(max(self.settings.batch_size, 200), part.size)
+        total = torch.zeros(len(self.names), device=self.device)
+        self.generator.manual_seed(derived(seed, purpose, count))
+        with torch.no_grad():
+            for start in range(0, part.size, size):
+                index = torch.arange(start, min(start + size, part.size), device=self.device)
+                total += self._evaluation(part, index)(index) * len(index)
+        self.model.train()
+        return dict(zip(self.names, (total / part.size).tolist(), strict=True))
+
+    def fresh_optimiser(self) -> None:
+        """Forget all that earlier steps left in the optimiser; its memory stays where it is."""
+        for state in self.optimiser.state.values():
+            for value in state.values():
+                if isinstance(value, Tensor):
+                    value.zero_()
+
+    def state(self) -> dict[str, Any]:
+        """Weights and optimiser."""
+        return {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take back what `state` gave, into the memory that captured steps use."""
+        self.model.load_state_dict(state["model"])
+        groups = self.optimiser.state_dict()["param_groups"]
+        if not self.optimiser.state:
+            self.optimiser.load_state_dict({"state": state["optimiser"], "param_groups": groups})
+            return
+        self.fresh_optimiser()
+        parameters = [one for group in self.optimiser.param_groups for one in group["params"]]
+        for i, values in state["optimiser"].items():
+            for name, value in values.items():
+                self.optimiser.state[parameters[i]][name].copy_(value)
+
+    def _optimiser(self, capture: bool) -> torch.optim.Optimizer:
+        settings = self.settings
+        rate: Any = settings.learning_rate
+        options: dict[str, Any] = {}
+        if self.device.type == "cuda":
+            options["fused"] = True
+        if capture:
+            rate, options["capturable"] = torch.tensor(rate, device=self.device), True
+        kind = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
+        return kind(self.model.parameters(), lr=rate, weight_decay=settings.weight_decay, **options)
+
+    def _set_rate(self, step: int) -> None:
+        rate = self.settings.rate(step / self.steps_per_epoch, 1 / self.steps_per_epoch)
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def _train(self, index: Tensor) -> Tensor:
+        self.optimiser.zero_grad(set_to_none=True)
+        batch = self.data.train.take(index)
+        noise = self._noise(self.model, batch)
+        if self.world > 1:
+            share = len(index) // self.world
+            start = self.fabric.global_rank * share
+            batch = batch.take(slice(start, start + share))
+            noise = None if noise is None else noise.rows(start, start + share)
+        found = self.losses(batch, noise)
+        self.fabric.backward(found[0])
+        if self.settings.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        self.optimiser.step()
+        found = found.detach()
+        return self.fabric.all_reduce(found, reduce_op="mean") if self.world > 1 else found  # type: ignore[return-value]
+
+    def _losses(self, batch: Examples, noise: Noise | None) -> Tensor:
+        with self.fabric.autocast():
+            if isinstance(self.model, Symmetrized):
+                estimate = self.module(*batch.inputs, mask=batch.mask, noise=noise, index=batch.ids, estimate=True)
+                own = self.task.loss(estimate.mean, batch.targets)
+                entropy = estimate.losses.get("entropy") if self.settings.entropy else None
+                total = own if entropy is None else own + self.settings.entropy * entropy
+            else:
+                own = total = self.task.loss(self.module(*batch.inputs, mask=batch.mask), batch.targets)
+        return torch.stack([total.float(), own.float()])
+
+    def _noise(self, model: nn.Module, batch: Examples) -> Noise | None:
+        if not isinstance(model, Symmetrized):
+            return None
+        return model.noise(*batch.inputs, mask=batch.mask, index=batch.ids, generator=self.generator)
+
+    def _evaluation(self, part: Examples, index: Tensor) -> Callable[[Tensor], Tensor]:
+        def metrics(index: Tensor) -> Tensor:
+            batch = part.take(index)
+            with self.fabric.autocast():
+                options = {} if (noise := self._noise(self.model, batch)) is None else {"noise": noise}
+                if noise is not None:
+                    options["index"] = batch.ids  # type: ignore[assignment]
+                output = self.model(*batch.inputs, mask=batch.mask, **options)
+            found = self.task.metrics(output.float(), batch.targets)
+            return torch.stack([found[name].float() for name in self.names])
+
+        if not self.capture:
+            return metrics
+        key = id(part.ids), len(index)
+        if key not in self._evaluations:
+            self._evaluations[key] = Captured(metrics, index, self.generator)
+        return self._evaluations[key]

@@ -1,0 +1,39 @@
+"""Ctrl-C that waits for the step under way."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Request:
+    """Whether somebody asked to stop."""
+
+    asked = False
+
+
+@contextmanager
+def graceful() -> Iterator[Request]:
+    """Note the first Ctrl-C, or SIGTERM, instead of raising it; a second one acts as ever."""
+    request = Request()
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be caught
+        yield request
+        return
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.getsignal(one) for one in signals}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        request.asked = True
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+    for one in signals:
+        signal.signal(one, note)
+    try:
+        yield request
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -1,0 +1,53 @@
+"""Where a number came from."""
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """The command, commit, hardware, torch version and date of this run."""
+    return {
+        "command": _command(),
+        "commit": os.environ.get("PROBSYM_COMMIT") or _git_commit(),
+        "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _command() -> str:
+    """How to run this again; where the result went does not matter for that."""
+    program = Path(sys.argv[0]).name
+    words = [program] if program == "probsym" else ["python", sys.argv[0]]
+    words += sys.argv[1:]
+    for option in ("--out", "--results"):
+        if option in words:
+            place = words.index(option)
+            del words[place : place + 2]
+    return " ".join(words)
+
+
+def _git_commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
+    except OSError:  # no git at all
+        return "unknown"
+    return found.stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return f"{line.split(':', 1)[1].strip()}, {os.cpu_count()} cores"
+    return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"

@@ -1,0 +1,139 @@
+"""A recipe: one row of a table, as one small declarative object."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from probsym.errors import RecipeError
+from probsym.lab.examples import Splits
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers of a training, each of which `--set` can change."""
+
+    epochs: int = 100
+    batch_size: int = 100
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    decoupled: bool = False
+    """Whether the weights decay beside the gradient (AdamW), rather than through it (Adam)."""
+    warmup_epochs: float = 0.0
+    """Over which the learning rate rises linearly to its full size."""
+    decay: bool = False
+    """Whether it falls linearly to zero after that."""
+    clip: float | None = None
+    """The largest norm of the gradient."""
+    samples: int = 1
+    eval_samples: int = 1
+    entropy: float = 0.1
+    """Weight of the entropy of the relaxed permutations in the loss."""
+    noise: float = 1.0
+    tau: float = 0.01
+    dropout: float = 0.0
+    """Inside the net of the sampler."""
+    test_repeats: int = 1
+    """Evaluations of the test set, each with draws of its own, whose mean counts."""
+
+    def rate(self, epoch: float, step: float) -> float:
+        """The learning rate of a step of length `step` that begins at `epoch`, both in epochs."""
+        if epoch < self.warmup_epochs:
+            return self.learning_rate * min(1.0, (epoch + step) / self.warmup_epochs)
+        if not self.decay:
+            return self.learning_rate
+        return self.learning_rate * (self.epochs - epoch) / (self.epochs - self.warmup_epochs)
+
+    def changed(self, pairs: Sequence[str]) -> Settings:
+        """The settings with some exchanged, each given as "key=value"."""
+        known = {one.name: one for one in fields(self)}
+        kinds = typing.get_type_hints(Settings)
+        found: dict[str, Any] = {}
+        for pair in pairs:
+            name, equals, text = pair.partition("=")
+            if not equals or name not in known:
+                raise RecipeError(
+                    f"Expected key=value with one of the keys {', '.join(known)} (got {pair!r}){_near(name, known)}"
+                )
+            found[name] = _value(text, kinds[name], name)
+        return replace(self, **found)
+
+    def differences(self, other: Settings) -> dict[str, Any]:
+        """The fields in which this one differs from another."""
+        return {
+            one.name: getattr(self, one.name)
+            for one in fields(self)
+            if getattr(self, one.name) != getattr(other, one.name)
+        }
+
+
+class Task(ABC):
+    """Data, a loss, and what is measured."""
+
+    name: str
+    selects: Mapping[str, bool]
+    """By which validation metrics weights are chosen, and whether larger is better. The first one counts."""
+
+    @abstractmethod
+    def load(self) -> Splits:
+        """The data, on the CPU."""
+
+    @abstractmethod
+    def loss(self, output: Tensor, targets: Tensor) -> Tensor:
+        """What is minimised, a mean over the batch."""
+
+    @abstractmethod
+    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """What is reported, "loss" among it, each a mean over the batch."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One row: a task, a model, and how it is trained.
+
+    Args:
+        name: `task/base-method`.
+        task: makes the task.
+        build: makes the model from the settings.
+        settings: how it is trained.
+    """
+
+    name: str
+    task: Callable[[], Task]
+    build: Callable[[Settings], nn.Module]
+    settings: Settings = field(default_factory=Settings)
+
+
+def closest(name: str, known: Mapping[str, Any], what: str) -> Any:
+    """What is known by that name, or a complaint with the nearest names."""
+    if name not in known:
+        raise RecipeError(f"Expected a {what} that there is (got {name!r}){_near(name, known)}")
+    return known[name]
+
+
+def _near(name: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _value(text: str, kind: Any, name: str) -> Any:
+    options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    if type(None) in options and text.lower() == "none":
+        return None
+    for option in options:
+        try:
+            if option is bool:
+                return {"true": True, "false": False}[text.lower()]
+            if option in (int, float):
+                return option(text)
+        except (ValueError, KeyError):
+            continue
+    names = " or ".join("none" if one is type(None) else one.__name__ for one in options)
+    raise RecipeError(f"Expected {name} to be {names} (got {text!r})")

@@ -1,0 +1,42 @@
+"""What the tasks on graphs share: examples from padded graphs, and the base models of the paper."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from probsym import bases
+from probsym.data import Graphs
+from probsym.lab.examples import Examples
+from probsym.lab.recipe import Task
+from probsym.samplers import spectral_ranks
+
+
+def as_examples(graphs: Graphs, first: int = 0) -> Examples:
+    """Graphs with the ranks of their nodes in the spectral frame, numbered from `first`."""
+    ranks = -spectral_ranks(graphs.adjacency, graphs.mask).to(graphs.features.dtype)
+    ranks = torch.where(graphs.mask, ranks, 0)
+    inputs = (graphs.features, graphs.adjacency.to(graphs.features.dtype), ranks)
+    return Examples(inputs, graphs.mask, graphs.labels, torch.arange(first, first + len(graphs.labels)))
+
+
+class Classification(Task):
+    """Graphs of two classes by one logit: cross-entropy, and accuracy in percent."""
+
+    selects = {"loss": False, "accuracy": True}  # noqa: RUF012
+
+    def loss(self, output: Tensor, targets: Tensor) -> Tensor:
+        return binary_cross_entropy_with_logits(output, targets)
+
+    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        right = (output > 0) == (targets > 0.5)
+        return {"loss": self.loss(output, targets), "accuracy": 100 * right.float().mean()}
+
+
+def graph_network(kind: str, n: int, output: int | None, activation: str, *, final: str | None = None) -> nn.Module:
+    """ "gin-id", "gin" or "gcn" on graphs of up to n nodes, with `output` numbers, or one without a channel axis."""
+    arrays = f"n 2, n n -> {'' if output is None else output}"
+    if kind == "gcn":
+        return bases.GCN(arrays, activation=activation, output_activation=final)
+    return bases.GINID(arrays, n, activation=activation, output_activation=final, identifiers=kind == "gin-id")

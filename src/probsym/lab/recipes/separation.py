@@ -1,0 +1,85 @@
+"""GRAPH8c and EXP: which graphs are told apart at random initialisation (paper, Tables 1 and 7)."""
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from probsym import bases
+from probsym.data import exp, graph8c, wl_colours
+from probsym.lab.examples import Examples
+from probsym.lab.methods import GRAPH_METHODS, WithoutRanks, symmetrized_graphs
+from probsym.lab.recipe import Settings
+from probsym.lab.recipes.graphs import as_examples, graph_network
+from probsym.lab.seeds import derived
+from probsym.lab.separation import SeparationRecipe
+
+SETTINGS = Settings(epochs=0, samples=10, eval_samples=10)
+RANDOM_PAIRS = 10_000
+NODES = {"exp": 64, "graph8c": 8}
+WIDTHS = {
+    "exp": [64 * 64 + 2 * 64, 2048, 4096, 2048, 10],
+    "graph8c": [8 * 8 + 2 * 8, 64, 128, 10],
+}
+
+
+def _exp() -> Examples:
+    return as_examples(exp())
+
+
+def _graph8c() -> Examples:
+    return as_examples(graph8c())
+
+
+def _neighbours(examples: Examples) -> Tensor:
+    """Graphs 2i and 2i + 1."""
+    return torch.arange(examples.size).view(-1, 2)
+
+
+def _all(examples: Examples) -> None:
+    return None
+
+
+def _exp_calibrated(examples: Examples) -> dict[str, Tensor]:
+    return {"all": _neighbours(examples)}
+
+
+def _graph8c_calibrated(examples: Examples) -> dict[str, Tensor]:
+    """All pairs that 1-WL cannot tell apart, and the same random ones every time."""
+    features, adjacency, _ = (one.cpu() for one in examples.inputs)
+    mask = torch.ones(features.shape[:2], dtype=torch.bool) if examples.mask is None else examples.mask.cpu()
+    colours = wl_colours(adjacency, features, mask)
+    _, classes = colours.unique(dim=0, return_inverse=True)
+    alike = [
+        torch.combinations((classes == one).nonzero().flatten()) for one in (classes.bincount() > 1).nonzero().flatten()
+    ]
+    generator = torch.Generator().manual_seed(derived(0, "pairs"))
+    drawn = torch.randint(examples.size, (2 * RANDOM_PAIRS, 2), generator=generator)
+    drawn = drawn[drawn[:, 0] != drawn[:, 1]][:RANDOM_PAIRS]
+    return {"wl": torch.cat(alike) if alike else torch.zeros(0, 2, dtype=torch.long), "random": drawn}
+
+
+def _symmetrized(settings: Settings, task: str, base: str, method: str) -> nn.Module:
+    if base == "mlp":
+        model: nn.Module = bases.MLP(WIDTHS[task], activation="tanh", output_activation="tanh")
+    else:
+        model = graph_network("gin-id", NODES[task], 10, "tanh", final="tanh")
+    return symmetrized_graphs(model, method, settings, "k")
+
+
+def _alone(settings: Settings, task: str, kind: str) -> nn.Module:
+    return WithoutRanks(graph_network(kind, NODES[task], 10, "tanh", final="tanh"))
+
+
+RECIPES = [
+    SeparationRecipe(f"{task}/{name}", load, pairs, calibrated, partial(build, task=task), SETTINGS)
+    for task, load, pairs, calibrated in (
+        ("graph8c", _graph8c, _all, _graph8c_calibrated),
+        ("exp", _exp, _neighbours, _exp_calibrated),
+    )
+    for name, build in (
+        *((f"mlp-{one}", partial(_symmetrized, base="mlp", method=one)) for one in GRAPH_METHODS),
+        *((f"gin-id-{one}", partial(_symmetrized, base="gin-id", method=one)) for one in GRAPH_METHODS),
+        *((kind, partial(_alone, kind=kind)) for kind in ("gin", "gcn")),
+    )
+]

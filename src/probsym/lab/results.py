@@ -1,0 +1,61 @@
+"""Results: one JSON file a run, never edited and never overwritten; tables read nothing else."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from probsym.errors import RunError
+
+FIELDS = ("row", "metrics", "seed", "command", "commit", "hardware", "torch", "date")
+
+
+def write_result(folder: Path, result: Mapping[str, Any], curve: Sequence[Mapping[str, float]] = ()) -> Path:
+    """Write `ROW/seed-N.json` under the folder, and the curve beside it as CSV; refuse to overwrite."""
+    path = folder / result["row"] / f"seed-{result['seed']}.json"
+    if path.exists():
+        raise RunError(f"Expected no result at {path}, which is never overwritten (got one)")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if curve:
+        write_curve(path.with_suffix(".csv"), curve)
+    with path.open("x") as file:
+        file.write(json.dumps(result, indent=1) + "\n")
+    return path
+
+
+def write_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
+    """One line an epoch."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(curve[0]))
+        writer.writeheader()
+        writer.writerows({name: f"{value:.6g}" for name, value in row.items()} for row in curve)
+
+
+def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """All results under a folder by row, every seed of each; files of other kinds are passed over."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            result = json.loads(path.read_text())
+        except ValueError as error:
+            raise RunError(f"Expected {path} to be JSON (got: {error})") from error
+        if isinstance(result, dict) and all(name in result for name in FIELDS):
+            found.setdefault(result["row"], []).append(result)
+    return found
+
+
+def summarised(results: Sequence[Mapping[str, Any]], metric: str) -> tuple[float, float | None, int] | None:
+    """Mean over the seeds, deviation if there are several, and their number; None if nothing was measured.
+
+    Runs whose settings were changed do not count: they are not that row.
+    """
+    values = [one["metrics"][metric] for one in results if metric in one["metrics"] and not one.get("changed")]
+    if not values:
+        return None
+    mean = sum(values) / len(values)
+    if len(values) == 1:
+        return mean, None, 1
+    return mean, (sum((one - mean) ** 2 for one in values) / (len(values) - 1)) ** 0.5, len(values)

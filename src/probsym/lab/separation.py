@@ -1,0 +1,178 @@
+"""Which pairs of graphs a model separates at random initialisation: the paper's count, and an honest one.
+
+The paper takes 10 draws and calls a pair separated if for one of 100 initialisations the outputs differ by more than
+1e-3. But the average over 10 draws is itself random, so a graph would be "separated" from a relabelled copy of itself.
+That control is counted here beside it; and a calibrated test, Hotelling's over many draws with Bonferroni's correction,
+which the control does not deceive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from probsym.lab.examples import Examples
+from probsym.lab.hotelling import hotelling
+from probsym.lab.recipe import Settings
+from probsym.lab.seeds import derived
+from probsym.symmetrized import Symmetrized
+
+Advance = Callable[[int, int], None]
+"""Told how many models are done, and of how many."""
+
+
+@dataclass(frozen=True)
+class SeparationRecipe:
+    """One row of a separation task.
+
+    Args:
+        load: makes the graphs.
+        pairs: which to compare, (pairs, 2); None for all pairs there are.
+        calibrated_pairs: which to compare by the calibrated test.
+        build: makes the model, with d outputs a graph.
+    """
+
+    name: str
+    load: Callable[[], Examples]
+    pairs: Callable[[Examples], Tensor | None]
+    calibrated_pairs: Callable[[Examples], dict[str, Tensor]]
+    build: Callable[[Settings], nn.Module]
+    settings: Settings
+    models: int = 100
+    threshold: float = 1e-3
+    calibrated_draws: int = 200
+    calibrated_models: int = 3
+    level: float = 0.05
+
+
+def separate(
+    recipe: SeparationRecipe, seed: int, device: torch.device, advance: Advance | None = None
+) -> dict[str, float]:
+    """Count the pairs that are not separated, by both protocols, and the controls that are."""
+    examples = recipe.load().to(device)
+    relabelled = relabel(examples, seed)
+    pairs = recipe.pairs(examples)
+    calibrated = recipe.calibrated_pairs(examples)
+    apart = PairCount(examples.size, pairs, recipe.threshold, device)
+    control = torch.zeros(examples.size, dtype=torch.bool, device=device)
+    least = {name: torch.ones(len(one), dtype=torch.float64) for name, one in calibrated.items()}
+    least_control = torch.ones(examples.size, dtype=torch.float64)
+    for place, model in enumerate(models(recipe, seed, device)):
+        generator = torch.Generator(device).manual_seed(derived(seed, "draws", place))
+        draws = getattr(model, "eval_samples", 1)
+        found = embeddings(model, examples, draws, generator).mean(1)
+        copies = embeddings(model, relabelled, draws, generator).mean(1)
+        apart.add(found)
+        control |= (found - copies).abs().sum(-1) > recipe.threshold
+        if place < recipe.calibrated_models:
+            many = embeddings(model, examples, recipe.calibrated_draws, generator)
+            others = embeddings(model, relabelled, recipe.calibrated_draws, generator)
+            for name, one in calibrated.items():
+                least[name] = torch.minimum(least[name], _tested(many, many, one))
+            own = torch.arange(examples.size).repeat(2, 1).T
+            least_control = torch.minimum(least_control, _tested(many, others, own))
+        if advance is not None:
+            advance(place + 1, recipe.models)
+    metrics: dict[str, float] = {
+        "pairs": apart.total,
+        "not_separated": apart.left(),
+        "control_separated": int(control.sum()),
+        "controls": examples.size,
+    }
+    metrics["calibrated_pairs"] = sum(len(one) for one in least.values())
+    bound = recipe.level / (metrics["calibrated_pairs"] * recipe.calibrated_models)
+    kept = {name: int((one >= bound).sum()) for name, one in least.items()}
+    metrics["not_separated_calibrated"] = sum(kept.values())
+    if len(kept) > 1:
+        metrics |= {f"not_separated_calibrated_{name}": count for name, count in kept.items()}
+    bound = recipe.level / (examples.size * recipe.calibrated_models)
+    metrics["control_separated_calibrated"] = int((least_control < bound).sum())
+    return metrics
+
+
+def models(recipe: SeparationRecipe, seed: int, device: torch.device) -> Iterator[nn.Module]:
+    """The model at one random initialisation after the other, in evaluation mode."""
+    for place in range(recipe.models):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derived(seed, "initialisation", place))
+            model = recipe.build(recipe.settings)
+        yield model.to(device).eval()
+
+
+@torch.no_grad()
+def embeddings(
+    model: nn.Module, examples: Examples, draws: int, generator: torch.Generator, rows: int = 20_000
+) -> Tensor:
+    """The outputs of every draw, (graphs, draws, d); models without draws have one."""
+    found = []
+    step = max(1, rows // draws)
+    for start in range(0, examples.size, step):
+        part = examples.take(slice(start, start + step))
+        if not isinstance(model, Symmetrized):
+            found.append(model(*part.inputs, mask=part.mask).unsqueeze(1))
+            continue
+        estimate = model.estimate(
+            *part.inputs, mask=part.mask, index=part.ids, samples=draws, generator=generator, keep_values=True
+        )
+        assert isinstance(estimate.values, Tensor)
+        found.append(estimate.values)
+    return torch.cat(found)
+
+
+def relabel(examples: Examples, seed: int) -> Examples:
+    """The same graphs with their real nodes in another order, and other numbers: the control."""
+    features, adjacency, ranks = examples.inputs
+    mask = torch.ones_like(ranks, dtype=torch.bool) if examples.mask is None else examples.mask
+    generator = torch.Generator().manual_seed(derived(seed, "relabelling"))
+    keys = torch.rand(mask.shape, generator=generator).to(mask.device)
+    order = torch.where(mask, keys, 2 + torch.arange(mask.shape[1], device=mask.device)).argsort(1)
+    rows = torch.arange(len(order), device=order.device).unsqueeze(1)
+    moved = (
+        features[rows, order],
+        adjacency[rows.unsqueeze(2), order.unsqueeze(2), order.unsqueeze(1)],
+        ranks[rows, order],
+    )
+    return Examples(moved, examples.mask, examples.targets, examples.ids + examples.size)
+
+
+class PairCount:
+    """Which pairs were ever further apart than the threshold, in the sum of absolute differences."""
+
+    def __init__(self, count: int, pairs: Tensor | None, threshold: float, device: torch.device) -> None:
+        self.count, self.threshold = count, threshold
+        self.pairs = None if pairs is None else pairs.to(device)
+        self.total = count * (count - 1) // 2 if pairs is None else len(pairs)
+        # with all pairs only those still together are kept, since nearly all fall apart at once
+        self.together = self.pairs
+        self.started = self.pairs is not None
+
+    def add(self, found: Tensor) -> None:
+        """Take the outputs (graphs, d) of one more model into account."""
+        if not self.started:
+            self.together, self.started = self._close(found), True
+            return
+        assert self.together is not None
+        first, second = self.together.T
+        near = (found[first] - found[second]).abs().sum(-1) <= self.threshold
+        self.together = self.together[near]
+
+    def left(self) -> int:
+        """How many pairs were never apart."""
+        return self.total if self.together is None else len(self.together)
+
+    def _close(self, found: Tensor, step: int = 512) -> Tensor:
+        close = []
+        for start in range(0, self.count, step):
+            distance = torch.cdist(found[start : start + step].double(), found.double(), p=1)
+            near = (distance <= self.threshold).nonzero()
+            near[:, 0] += start
+            close.append(near[near[:, 0] < near[:, 1]])
+        return torch.cat(close)
+
+
+def _tested(x: Tensor, y: Tensor, pairs: Tensor, step: int = 1000) -> Tensor:
+    chunks = pairs.to(x.device).split(step)
+    return torch.cat([hotelling(x[chunk[:, 0]], y[chunk[:, 1]]) for chunk in chunks])

@@ -1,0 +1,83 @@
+"""The paper's tables with our numbers beside, from result files and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from probsym.lab.paper import TABLES, Column, Line
+from probsym.lab.recipe import closest
+from probsym.lab.results import summarised
+
+Results = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+class Cell(NamedTuple):
+    """One place of a table: the row and metric of ours that belong there, the paper's number, and ours."""
+
+    row: str | None
+    metric: str
+    paper: float | None
+    ours: tuple[float, float | None, int] | None
+
+
+def cell(line: Line, column: Column, results: Results) -> Cell:
+    """What stands where a line and a column meet."""
+    metric = line.metric or column.metric
+    row = None if line.row is None else f"{column.task}/{line.row}"
+    ours = None if row is None else summarised(results.get(row, ()), metric)
+    return Cell(row, metric, line.numbers.get(column.title), ours)
+
+
+def table(number: int, results: Results) -> Table:
+    """One table: for every column the paper's number and ours, mean and deviation over the seeds."""
+    found = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
+    shown = Table("method", title=f"Table {found.number}. {found.title}")
+    for column in found.columns:
+        arrow = "higher" if column.larger else "lower"
+        shown.add_column(f"{column.title}\npaper", justify="right")
+        shown.add_column(f"{column.title}, {arrow} is better\nours", justify="right")
+    for line in found.lines:
+        texts = []
+        for column in found.columns:
+            place = cell(line, column, results)
+            texts += ["" if place.paper is None else f"{place.paper:g}", spoken_number(place.ours)]
+        shown.add_row(line.title, *texts)
+    return shown
+
+
+def listing(results: Results, recipes: Container[str]) -> Table:
+    """Every row of every table: its recipe, the paper's number, ours, and how things stand."""
+    shown = Table("table", "method")
+    for title in ("recipe", "metric", "paper", "ours"):
+        shown.add_column(title, no_wrap=True)
+    shown.add_column("status")
+    for paper in TABLES.values():
+        for line in paper.lines:
+            for column in paper.columns:
+                place = cell(line, column, results)
+                if place.paper is None and place.row is None:
+                    continue
+                number = "" if place.paper is None else f"{place.paper:g}"
+                status = _status(place, recipes)
+                ours = spoken_number(place.ours)
+                shown.add_row(str(paper.number), line.title, place.row or "", place.metric, number, ours, status)
+    return shown
+
+
+def spoken_number(ours: tuple[float, float | None, int] | None) -> str:
+    """Mean, deviation and number of seeds."""
+    if ours is None:
+        return ""
+    mean, deviation, seeds = ours
+    return f"{mean:.4g}" if deviation is None else f"{mean:.4g} ± {deviation:.2g} ({seeds} seeds)"
+
+
+def _status(place: Cell, recipes: Container[str]) -> str:
+    if place.row is None:
+        return "published only"
+    if place.ours is not None:
+        return f"done, {place.ours[2]} seed{'s' if place.ours[2] > 1 else ''}"
+    return "not run yet" if place.row in recipes else "no recipe yet"

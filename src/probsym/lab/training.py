@@ -1,0 +1,227 @@
+"""Training a recipe from a seed to a result: epochs, selection, checkpoints, curves."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor
+
+from probsym.errors import NonFiniteError, RunError
+from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
+from probsym.lab.engine import Engine
+from probsym.lab.interrupts import graceful
+from probsym.lab.recipe import Recipe, Settings, Task
+from probsym.lab.seeds import derived
+
+Listener = Callable[[int, int, dict[str, float]], None]
+"""Told the epoch, of how many, and what was measured in it."""
+
+
+class Stopped(KeyboardInterrupt):
+    """The run was interrupted; its checkpoint is on disk."""
+
+
+@dataclass
+class Best:
+    """The weights that did best on validation by one metric."""
+
+    value: float
+    epoch: int
+    weights: dict[str, Tensor]
+
+
+@dataclass
+class Progress:
+    """All that a run has done, but for weights and optimiser."""
+
+    step: int = 0
+    loss: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    """Sums over the steps of this epoch: the total loss, and the task's own."""
+    seconds: float = 0.0
+    curve: list[dict[str, float]] = field(default_factory=list)
+    best: dict[str, Best] = field(default_factory=dict)
+
+
+class Training:
+    """One run of a recipe with one seed.
+
+    The last checkpoint in the folder is always whole; `run` goes on from it. What comes out does not depend on whether
+    it was interrupted.
+
+    Args:
+        engine: on which to train. It can serve one seed after the other.
+        seed: from which those of initialisation, order and draws are derived.
+        folder: of the checkpoint.
+        every: seconds between checkpoints; 0 for one after every step.
+    """
+
+    def __init__(self, engine: Engine, recipe: Recipe, seed: int, folder: Path, every: float = 60.0) -> None:
+        self.engine, self.recipe, self.seed, self.every = engine, recipe, seed, every
+        self.path = folder / "checkpoint.pt"
+        self.progress = Progress()
+        self.settings = engine.settings
+        engine.model.load_state_dict(initial_weights(recipe, engine.settings, seed))
+        engine.fresh_optimiser()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch under way."""
+        return self.progress.step // self.engine.steps_per_epoch
+
+    def resume(self) -> bool:
+        """Go back to the last checkpoint, if there is one."""
+        if not self.path.exists():
+            return False
+        state = load_checkpoint(self.path, self.engine.device)
+        if (
+            state["recipe"] != self.recipe.name
+            or state["seed"] != self.seed
+            or state["settings"] != asdict(self.settings)
+        ):
+            raise RunError(
+                f"Expected {self.path} to be of {self.recipe.name}, seed {self.seed}, with the same settings"
+            )
+        self.engine.load(state)
+        best = {name: Best(**one) for name, one in state["best"].items()}
+        self.progress = Progress(state["step"], state["loss"], state["seconds"], state["curve"], best)
+        torch.set_rng_state(state["rng"].cpu())
+        return True
+
+    def run(self, listener: Listener | None = None) -> dict[str, Any]:
+        """Train to the end and test; the metrics."""
+        engine, progress = self.engine, self.progress
+        start, saved = time.perf_counter() - progress.seconds, time.perf_counter()
+        sums = torch.tensor(progress.loss, device=engine.device)
+        engine.model.train()
+        with graceful() as request:
+            while self.epoch < self.settings.epochs:
+                epoch, first = self.epoch, progress.step % engine.steps_per_epoch
+                for index in engine.order(self.seed, epoch)[first:]:
+                    sums += engine.train_step(index, self.seed, progress.step)
+                    progress.step += 1
+                    if progress.step % engine.steps_per_epoch == 0:
+                        break
+                    if request.asked and engine.world == 1:
+                        self._stop(start, sums)
+                    if self.every == 0:
+                        self._save(start, sums)
+                self._end_epoch(epoch, sums, start)
+                sums.zero_()
+                if listener is not None:
+                    listener(epoch + 1, self.settings.epochs, progress.curve[-1])
+                if self._agreed(request.asked):
+                    self._stop(start, sums)
+                if self._agreed(time.perf_counter() - saved >= self.every):
+                    self._save(start, sums)
+                    saved = time.perf_counter()
+        self._save(start, sums)
+        return self._tested(time.perf_counter() - start)
+
+    def _stop(self, start: float, sums: Tensor) -> None:
+        self._save(start, sums)
+        raise Stopped(f"stopped in epoch {self.epoch + 1} of {self.settings.epochs}; the checkpoint is {self.path}")
+
+    def _agreed(self, wish: bool) -> bool:
+        """What the first of all processes wishes, so that they stay together."""
+        return bool(self.engine.fabric.broadcast(wish)) if self.engine.world > 1 else wish
+
+    def _end_epoch(self, epoch: int, sums: Tensor, start: float) -> None:
+        engine, progress = self.engine, self.progress
+        total, own = (sums / engine.steps_per_epoch).tolist()
+        if not math.isfinite(total):
+            kept = f"the last good checkpoint is {self.path}" if self.path.exists() else "there is no checkpoint yet"
+            raise NonFiniteError(f"Expected a finite loss (got {total} in epoch {epoch + 1}); {kept}")
+        found = engine.evaluate(engine.data.valid, self.seed, "validation", epoch)
+        row = {"epoch": float(epoch + 1), "train_loss": own, "train_total": total}
+        row |= {f"valid_{name}": value for name, value in found.items()}
+        row["seconds"] = round(time.perf_counter() - start, 3)
+        progress.curve.append(row)
+        for name, larger in engine.task.selects.items():
+            best = progress.best.get(name)
+            if best is None or (found[name] > best.value if larger else found[name] < best.value):
+                weights = best.weights if best is not None else {}
+                for key, value in engine.model.state_dict().items():
+                    if key in weights:
+                        weights[key].copy_(value)
+                    else:
+                        weights[key] = value.detach().clone()
+                progress.best[name] = Best(found[name], epoch + 1, weights)
+
+    def _save(self, start: float, sums: Tensor) -> None:
+        progress = self.progress
+        progress.seconds, progress.loss = time.perf_counter() - start, sums.tolist()
+        if self.engine.fabric.global_rank != 0:
+            return
+        if not all(bool(torch.isfinite(one).all()) for one in self.engine.model.parameters()):
+            return  # the last good checkpoint stays; the loss will tell
+        save_checkpoint(
+            {
+                "recipe": self.recipe.name,
+                "seed": self.seed,
+                "settings": asdict(self.settings),
+                **self.engine.state(),
+                "step": progress.step,
+                "loss": progress.loss,
+                "seconds": progress.seconds,
+                "curve": progress.curve,
+                "best": {name: vars(one) for name, one in progress.best.items()},
+                "rng": torch.get_rng_state(),
+            },
+            self.path,
+        )
+
+    def _tested(self, seconds: float) -> dict[str, Any]:
+        """The test set under the weights that each metric chose; the first metric's has the plain name."""
+        metrics: dict[str, Any] = {}
+        last = {name: value.clone() for name, value in self.engine.model.state_dict().items()}
+        for place, (name, best) in enumerate(self.progress.best.items()):
+            self.engine.model.load_state_dict(best.weights)
+            metrics |= report_on_test(self.engine, self.seed, "" if place == 0 else f"_at_best_{name}")
+            metrics[f"valid_{name}"], metrics[f"best_epoch_{name}"] = best.value, best.epoch
+        self.engine.model.load_state_dict(last)
+        metrics |= report_on_test(self.engine, self.seed, "_at_end")
+        metrics["train_seconds"] = round(seconds, 2)
+        return metrics
+
+
+def report_on_test(engine: Engine, seed: int, suffix: str) -> dict[str, float]:
+    """The test metrics of the weights as they are: the mean, and the deviation, over repeated evaluations."""
+    repeats = engine.settings.test_repeats
+    found = [engine.evaluate(engine.data.test, seed, "test", one) for one in range(repeats)]
+    metrics = {}
+    for name in engine.names:
+        values = torch.tensor([one[name] for one in found], dtype=torch.float64)
+        metrics[f"test_{name}{suffix}"] = round(float(values.mean()), 6)
+        if repeats > 1:
+            metrics[f"test_{name}{suffix}_std"] = round(float(values.std()), 6)
+    return metrics
+
+
+def initial_weights(recipe: Recipe, settings: Settings, seed: int) -> dict[str, Tensor]:
+    """The weights that a seed gives the model; nothing else in the process sees that seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived(seed, "initialisation"))
+        return recipe.build(settings).state_dict()
+
+
+def make_engine(
+    recipe: Recipe,
+    settings: Settings,
+    fabric: Fabric,
+    *,
+    task: Task | None = None,
+    compile: bool = False,
+    capture: bool = False,
+) -> Engine:
+    """The recipe's model and data on a device; of another task of the same kind if one is given."""
+    task = recipe.task() if task is None else task
+    with torch.random.fork_rng(devices=[]):
+        model = recipe.build(settings)
+    return Engine(fabric, model, task, settings, task.load(), compile=compile, capture=capture)
