@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import captured, finish, provenance, side_by_side
+from benchmarks.record import captured, finish, side_by_side
+from probsym.lab.provenance import provenance
 from probsym.nets import GIN, VNDGCNN
 from tests.nets import naive
 

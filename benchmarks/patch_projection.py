@@ -18,10 +18,11 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import added_memory, finish, provenance, side_by_side
+from benchmarks.record import added_memory, finish, side_by_side
 from probsym.bases.arrays import Arrays
 from probsym.bases.edge_list import EdgeList
 from probsym.bases.patches import Tokenize
+from probsym.lab.provenance import provenance
 
 NODES, CHANNELS, GRID, WIDTH = 444, 8, 14, 768
 FORMS = ("edges", "dense", "dense_from_edges")

@@ -1,14 +1,9 @@
 """What every benchmark shares: side-by-side timing, and a result that says where it came from."""
 
 import json
-import os
-import platform
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,42 +71,6 @@ def _seconds(run: Callable[[], object], times: int, device: torch.device) -> flo
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
-
-
-def provenance(device: torch.device) -> dict[str, Any]:
-    """The command, commit, hardware, torch version and date of this run."""
-    return {
-        "command": _command(),
-        "commit": os.environ.get("PROBSYM_COMMIT") or _git_commit(),
-        "hardware": torch.cuda.get_device_name() if device.type == "cuda" else _processor(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _command() -> str:
-    """How to run this again; where the result went does not matter for that."""
-    words = ["python", *sys.argv]
-    if "--out" in words:
-        place = words.index("--out")
-        del words[place : place + 2]
-    return " ".join(words)
-
-
-def _git_commit() -> str:
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return f"{line.split(':', 1)[1].strip()}, {os.cpu_count()} cores"
-    return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
 
 
 def finish(result: Mapping[str, Any], out: Path | None) -> None:

@@ -16,7 +16,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import captured, finish, provenance, side_by_side
+from benchmarks.record import captured, finish, side_by_side
+from probsym.lab.provenance import provenance
 from probsym.ops import sinkhorn_doubling
 
 SIZES = ((1000, 64), (128, 188), (128, 444))

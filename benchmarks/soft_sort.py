@@ -22,7 +22,8 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import added_memory, captured, finish, provenance, side_by_side
+from benchmarks.record import added_memory, captured, finish, side_by_side
+from probsym.lab.provenance import provenance
 from probsym.ops import soft_sort
 
 BATCH, DRAWS, TAU, ITERATIONS = 16, 10, 0.01, 20

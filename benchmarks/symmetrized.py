@@ -18,8 +18,9 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import captured, finish, provenance, side_by_side
+from benchmarks.record import captured, finish, side_by_side
 from probsym import Symmetrized, bases, groups, nets, samplers
+from probsym.lab.provenance import provenance
 
 BATCH, NODES = 100, 64
 SAMPLERS: dict[str, Callable[[], samplers.Sampler]] = {

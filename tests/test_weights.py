@@ -7,6 +7,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 import torch
+from huggingface_hub.errors import EntryNotFoundError
 from safetensors.torch import save_file
 
 from probsym import weights
@@ -254,7 +255,7 @@ def test_a_sharded_repository_on_the_hub_loads(tmp_path: Path, monkeypatch: pyte
 
     def fake(repo: str, name: str, **_: Any) -> str:
         if not (tmp_path / name).is_file():
-            raise huggingface_hub.errors.EntryNotFoundError(name)
+            raise EntryNotFoundError(name)
         return str(tmp_path / name)
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fake)

@@ -1,0 +1,139 @@
+"""A training step of EXP-classify at the paper's sizes: MLP-PS, batch 100, 10 draws, graphs of up to 64 nodes.
+
+On a GPU: the step launched from Python, compiled, captured as a CUDA graph, and both, beside the bare MLP with its
+optimiser on as many rows, captured. On any device: the symmetrization alone, everything but the MLP, against its dense,
+literal form (the net on repeated graphs, Sinkhorn on logarithms, permutation matrices).
+
+Run: python benchmarks/exp_classify.py [--device cuda] [--precision tf32] [--out FILE]. The last line is JSON.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import captured, finish, side_by_side
+from benchmarks.soft_sort import dense, dense_entropy
+from probsym import Symmetrized, bases, groups, nets, samplers
+from probsym.lab.provenance import provenance
+from probsym.lab.recipe import Recipe
+from probsym.lab.recipes import RECIPES
+from probsym.lab.recipes.exp_classify import ExpClassify
+from probsym.lab.run import Options, make_fabric
+from probsym.lab.training import make_engine
+
+BATCH, DRAWS, NODES = 100, 10, 64
+
+
+def steps(options: Options, modes: dict[str, tuple[bool, bool]], repeats: int) -> dict[str, float]:
+    """Median seconds of a whole training step in each mode, and of the bare MLP on as many rows."""
+    recipe, runs = RECIPES["exp-classify/mlp-ps"], {}
+    assert isinstance(recipe, Recipe)
+    fabric = make_fabric(options)
+    settings = replace(recipe.settings, epochs=1)
+    for name, (compiled, graph) in modes.items():
+        engine = make_engine(recipe, settings, fabric, compile=compiled, capture=graph)
+        engine.model.train()
+        index = engine.order(0, 0)[0]
+        runs[name] = _stepper(engine.train_step, index)
+    runs["bare_mlp"] = _bare(fabric.device)
+    return side_by_side(runs, repeats=repeats, device=fabric.device)
+
+
+def _stepper(train_step: Callable[[Tensor, int, int], Tensor], index: Tensor) -> Callable[[], object]:
+    return lambda: train_step(index, 0, 0)
+
+
+def _bare(device: torch.device) -> Callable[[], object]:
+    """The MLP with Adam on 1,000 rows, captured where possible."""
+    model = bases.MLP([NODES * NODES + 2 * NODES, 2048, 4096, 2048, 10, 1], shape=()).to(device)
+    rows = torch.rand(BATCH * DRAWS, NODES * NODES + 2 * NODES, device=device)
+    cuda = device.type == "cuda"
+    optimiser = torch.optim.Adam(model.parameters(), fused=cuda, capturable=cuda)
+
+    def step() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        model(rows).square().mean().backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimiser.step()
+
+    return captured(step) if cuda else step
+
+
+def symmetrization(device: torch.device, repeats: int) -> dict[str, float]:
+    """Median seconds of a step of everything but the MLP, ours and in the dense form, on the real graphs."""
+    train = ExpClassify().load().train.to(device).take(slice(0, BATCH))
+    features, adjacency = train.inputs[0], train.inputs[1]
+    assert train.mask is not None
+    mask = train.mask
+    torch.manual_seed(0)
+    net = nets.GIN(in_channels=2).to(device)
+    generator = torch.Generator(device).manual_seed(0)
+    weights = [
+        torch.randn(BATCH * DRAWS, *x.shape[1:], generator=generator, device=device) for x in (features, adjacency)
+    ]
+
+    def base(x: Tensor, a: Tensor) -> Tensor:
+        """A linear map: what an MLP passes back to its input is as dense."""
+        return (x * weights[0]).flatten(1).sum(1) + (a * weights[1]).flatten(1).sum(1)
+
+    model = Symmetrized(base, "n c, n n -> ", {"n": groups.S()}, samplers.Learned(net), samples=DRAWS)
+
+    def ours() -> None:
+        estimate = model.estimate(features, adjacency, mask=mask)
+        assert isinstance(estimate.mean, Tensor)
+        (estimate.mean.mean() + 0.1 * estimate.losses["entropy"]).backward()
+
+    def literal() -> None:
+        noise = torch.rand(BATCH, DRAWS, NODES, 2, device=device)
+        rows = ((features.unsqueeze(1) + noise) * mask[:, None, :, None]).flatten(0, 1).unsqueeze(1)
+        repeated, real = (one.repeat_interleave(DRAWS, 0) for one in (adjacency, mask))
+        scores = net(rows, repeated, mask=real).scores
+        assert scores is not None
+        scores = scores.view(BATCH, DRAWS, NODES)
+        each = mask.unsqueeze(1).expand_as(scores)
+        moved, soft = dense(scores, adjacency.unsqueeze(1), each, padded=True, logarithmic=True)
+        nodes = matrix(soft, scores).mT @ features.unsqueeze(1)
+        found = (moved.flatten(0, 1) * weights[1]).sum() + (nodes.flatten(0, 1) * weights[0]).sum()
+        (found / (BATCH * DRAWS) + 0.1 * dense_entropy(soft, each)).backward()
+
+    def matrix(soft: Tensor, scores: Tensor) -> Tensor:
+        """The straight-through permutation matrix."""
+        index = torch.where(mask.unsqueeze(1), scores, -torch.inf).argsort(-1, descending=True)
+        hard = torch.zeros_like(soft).scatter_(-2, index.unsqueeze(-2), 1.0)
+        return (hard - soft).detach() + soft
+
+    return side_by_side({"ours": ours, "dense": literal}, repeats=repeats, device=device)
+
+
+def main() -> None:
+    """Time the steps, print them, end with JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--precision", default="32-true")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    options = Options(arguments.device, precision=arguments.precision)
+    device = make_fabric(options).device
+    result: dict[str, object] = {"benchmark": "exp_classify", "precision": arguments.precision}
+    alone = symmetrization(device, arguments.repeats)
+    result["symmetrization_seconds"], result["symmetrization_ratio"] = alone, round(alone["dense"] / alone["ours"], 2)
+    print(f"symmetrization: ours {1e3 * alone['ours']:.1f} ms, dense {1e3 * alone['dense']:.1f} ms")
+    modes = {"plain": (False, False)}
+    if device.type == "cuda":
+        modes |= {"captured": (False, True), "compiled": (True, False), "compiled_captured": (True, True)}
+    result["step_seconds"] = found = steps(options, modes, arguments.repeats)
+    for name, seconds in found.items():
+        print(f"step, {name}: {1e3 * seconds:.2f} ms")
+    finish({**result, **provenance(device)}, arguments.out)
+
+
+if __name__ == "__main__":
+    main()
