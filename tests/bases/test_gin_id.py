@@ -279,4 +279,4 @@ def test_refuses_inputs(inputs: tuple[Any, ...], mask: Any, error: type[Exceptio
 @pytest.mark.parametrize(("arrays", "shape"), [("n n -> 2", (2, 4, 4)), ("n n 3 -> 2", (2, 4, 4, 3))])
 def test_refuses_an_edge_list(arrays: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(DtypeError, match=r"^Expected input 0 "):
-        build(arrays)(EdgeList.from_dense(torch.ones(shape)))  # type: ignore[arg-type]
+        build(arrays)(EdgeList.from_dense(torch.ones(shape)))

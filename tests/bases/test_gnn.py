@@ -297,4 +297,4 @@ def test_refuses_a_mask_on_another_device() -> None:
 @pytest.mark.filterwarnings("ignore:Initializing zero-element")
 def test_refuses_an_edge_list(arrays: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(DtypeError, match=r"^Expected input 0 "):
-        build(arrays)(EdgeList.from_dense(torch.ones(shape)))  # type: ignore[arg-type]
+        build(arrays)(EdgeList.from_dense(torch.ones(shape)))
