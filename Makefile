@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test lint format bench clean
 
 demo: $(READY)  ## one MLP under three symmetrizations: a few minutes, a table, an HTML report
-	$(BIN)/python examples/demo.py
+	$(BIN)/probsym demo
 
 test: $(READY)  ## the whole test suite, doctests included
 	$(BIN)/python -m pytest $(ARGS)
@@ -21,7 +21,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)  ## every benchmark; each ends with one line of JSON
-	for name in soft_sort sinkhorn nets symmetrized patch_projection; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in soft_sort sinkhorn nets symmetrized patch_projection exp_classify; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
 	rm -rf $(VENV)

@@ -38,7 +38,10 @@ def list_recipes(results: Results = Path("results")) -> None:
 
 @app.command()
 def train(
-    recipe: Annotated[str, typer.Argument(help="As `probsym list` names it, such as exp-classify/mlp-ps.")],
+    recipe: Annotated[
+        list[str],
+        typer.Argument(help="As `probsym list` names it, such as exp-classify/mlp-ps; exp/* for all of a task."),
+    ],
     set: Annotated[list[str] | None, typer.Option(help="key=value, to change a setting of the recipe.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="May be given several times; 0 if not given.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with interrupted runs; pass over finished ones.")] = False,
@@ -51,28 +54,28 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
     results: Annotated[Path | None, typer.Option(help="Folder where results are also written.")] = None,
 ) -> None:
-    """Run a recipe, for one seed after the other."""
-    from probsym.lab.recipe import closest
+    """Run recipes, one after the other, each for all seeds."""
+    from probsym.lab.recipe import matching
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, run
 
-    chosen = closest(recipe, RECIPES, "recipe")
     options = Options(device, processes, precision, compile, capture, checkpoint_every)
-    found = run(
-        chosen,
-        seed or [0],
-        out,
-        changes=set or [],
-        options=options,
-        resume=resume,
-        results=results,
-        console=console,
-    )
-    for result in found:
-        shown = Table("metric", "ours", "paper", title=f"{result['row']}, seed {result['seed']}")
-        for name, value in result["metrics"].items():
-            shown.add_row(name, f"{value:.6g}", f"{result['paper'][name]:g}" if name in result["paper"] else "")
-        console.print(shown)
+    for chosen in matching(recipe, RECIPES, "recipe"):
+        found = run(
+            chosen,
+            seed or [0],
+            out,
+            changes=set or [],
+            options=options,
+            resume=resume,
+            results=results,
+            console=console,
+        )
+        for result in found:
+            shown = Table("metric", "ours", "paper", title=f"{result['row']}, seed {result['seed']}")
+            for name, value in result["metrics"].items():
+                shown.add_row(name, f"{value:.6g}", f"{result['paper'][name]:g}" if name in result["paper"] else "")
+            console.print(shown)
 
 
 @app.command()

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from scipy import stats
 from torch import Tensor
 
 
-def hotelling(x: Tensor, y: Tensor, rounding: float = 1e-6) -> Tensor:
-    """The p-values of Hotelling's two-sample test for x (pairs, m, d) and y (pairs, k, d), in float64.
+class Moments(NamedTuple):
+    """What the test needs of samples (rows, draws, d), in float64."""
+
+    draws: int
+    """How many draws each sample has."""
+    mean: Tensor
+    """(rows, d)."""
+    scatter: Tensor
+    """Sum of squares about the mean, (rows, d, d)."""
+    size: Tensor
+    """The largest absolute value, (rows,)."""
+
+    def take(self, index: Tensor) -> Moments:
+        """Those of some rows."""
+        return Moments(self.draws, self.mean[index], self.scatter[index], self.size[index])
+
+
+def moments(x: Tensor) -> Moments:
+    """The moments of samples (rows, draws, d)."""
+    x = x.double()
+    mean = x.mean(1)
+    off = x - mean.unsqueeze(1)
+    return Moments(x.shape[1], mean, off.mT @ off, x.abs().amax((1, 2)))
+
+
+def joined(parts: list[Moments]) -> Moments:
+    """The rows of several, one after the other."""
+    _, *columns = zip(*parts, strict=True)
+    return Moments(parts[0].draws, *(torch.cat(column) for column in columns))
+
+
+def compare(x: Moments, y: Moments, rounding: float = 1e-6) -> Tensor:
+    """The p-values of Hotelling's two-sample test, row by row, in float64 on the CPU.
 
     Directions in which the pooled samples do not vary, up to `rounding` relative to their size, are left out of the
-    statistic: there the means are equal or not, and if they differ by more than that, the p-value is 0. So samples
-    without any spread, of deterministic models, are compared exactly.
-
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> x, y = torch.randn(2, 3, 200, 4, generator=generator)
-    >>> bool((hotelling(x, y) > 0.01).all()), bool((hotelling(x, y + 1.0) < 1e-6).all())
-    (True, True)
+    statistic: there the means are equal or not, and if they differ by more than ten times that, the p-value is 0. So
+    samples without any spread, of deterministic models, are compared exactly.
     """
-    x, y = x.double().cpu(), y.double().cpu()
-    m, k = x.shape[1], y.shape[1]
-    means = x.mean(1), y.mean(1)
-    difference = means[0] - means[1]
-    left = [one - mean.unsqueeze(1) for one, mean in zip((x, y), means, strict=True)]
-    covariance = sum(one.mT @ one for one in left) / max(m + k - 2, 1)
-    size = torch.maximum(x.abs().amax((1, 2)), y.abs().amax((1, 2))).clamp_min(torch.finfo(torch.float64).tiny)
+    m, k = x.draws, y.draws
+    difference = x.mean - y.mean
+    covariance = (x.scatter + y.scatter) / max(m + k - 2, 1)
+    size = torch.maximum(x.size, y.size).clamp_min(torch.finfo(torch.float64).tiny)
     values, vectors = torch.linalg.eigh(covariance)
     varies = values > (rounding * size).square().unsqueeze(-1)
     along = (vectors.mT @ difference.unsqueeze(-1)).squeeze(-1)
@@ -34,5 +59,16 @@ def hotelling(x: Tensor, y: Tensor, rounding: float = 1e-6) -> Tensor:
     rank = varies.sum(-1)
     freedom = (m + k - 1 - rank).clamp_min(1)
     statistic = squared * freedom / (rank.clamp_min(1) * max(m + k - 2, 1))
-    found = torch.from_numpy(stats.f.sf(statistic.numpy(), rank.clamp_min(1).numpy(), freedom.numpy()))
-    return torch.where(apart, 0.0, torch.where(rank > 0, found, 1.0))
+    found = stats.f.sf(*(one.cpu().numpy() for one in (statistic, rank.clamp_min(1), freedom)))
+    return torch.where(apart.cpu(), 0.0, torch.where(rank.cpu() > 0, torch.from_numpy(found), 1.0))
+
+
+def hotelling(x: Tensor, y: Tensor, rounding: float = 1e-6) -> Tensor:
+    """The p-values for samples x (rows, m, d) and y (rows, k, d); see `compare`.
+
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> x, y = torch.randn(2, 3, 200, 4, generator=generator)
+    >>> bool((hotelling(x, y) > 0.01).all()), bool((hotelling(x, y + 1.0) < 1e-6).all())
+    (True, True)
+    """
+    return compare(moments(x), moments(y), rounding)

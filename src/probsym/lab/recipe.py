@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import types
 import typing
 from abc import ABC, abstractmethod
@@ -116,6 +117,15 @@ def closest(name: str, known: Mapping[str, Any], what: str) -> Any:
     if name not in known:
         raise RecipeError(f"Expected a {what} that there is (got {name!r}){_near(name, known)}")
     return known[name]
+
+
+def matching(names: Sequence[str], known: Mapping[str, Any], what: str) -> list[Any]:
+    """What is known by those names, which may hold "*" for anything; at least one for each."""
+    found: dict[str, Any] = {}
+    for name in names:
+        fits = fnmatch.filter(known, name) if "*" in name else [name]
+        found |= {one: closest(one, known, what) for one in fits or [name]}
+    return list(found.values())
 
 
 def _near(name: str, known: Mapping[str, Any]) -> str:
