@@ -14,6 +14,11 @@ BUILT_INS = {
     "RangeError": ValueError,
     "RankError": ArithmeticError,
     "NonFiniteError": ArithmeticError,
+    "CheckpointError": ValueError,
+    "DependencyError": ImportError,
+    "DataError": FileNotFoundError,
+    "RecipeError": KeyError,
+    "RunError": RuntimeError,
 }
 
 

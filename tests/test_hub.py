@@ -415,6 +415,14 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path, there: str) -> None:
     assert (tmp_path / there).read_text() == "mine"
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_is_no_folder(tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(CheckpointError, match=r"^Expected a folder \(got the file .*file\)"):
+        saved(on_graphs(), tmp_path / "file", overwrite=overwrite)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_overwriting_leaves_other_files_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     saved(on_graphs(), tmp_path)
@@ -770,6 +778,16 @@ def test_push_to_hub_with_defaults(api: type[FakeApi]) -> None:
     options = dict(api.calls)["upload"]
     assert options["commit_message"] == "Push model using probsym."
     assert (options["repo_id"], options["revision"], options["create_pr"]) == ("us/model", None, None)
+
+
+@pytest.mark.parametrize("name", ["create_repo", "upload_folder"])
+def test_a_hub_that_refuses(api: type[FakeApi], monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(api, name, fail)
+    with pytest.raises(CheckpointError, match=r"^Expected to write to 'us/model' on the hub \(got: no network\)"):
+        on_graphs().push_to_hub("us/model")
 
 
 def test_the_card(api: type[FakeApi]) -> None:

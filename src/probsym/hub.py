@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from probsym.errors import CheckpointError, DependencyError
+from probsym.errors import CheckpointError, DependencyError, ProbsymError
 from probsym.groups import GROUPS, Group
 from probsym.nets import NETS
 from probsym.part import Part
 from probsym.samplers import SAMPLERS
-from probsym.weights import download, read_json, read_tensors
+from probsym.weights import check_source, download, read_json, read_tensors
 
 if TYPE_CHECKING:
     from probsym.symmetrized import Symmetrized
@@ -30,7 +31,10 @@ class Saved:
     """A mixin: a model that can be saved, loaded and shared, by the conventions of the Hugging Face hub."""
 
     def save_pretrained(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write `config.json` and `model.safetensors` into a folder; parts of one's own are only named."""
+        """Write `config.json` and `model.safetensors` into a folder; parts of one's own are only named.
+
+        Whether a parameter is frozen is not kept: `requires_grad` of a loaded model is as its constructors set it.
+        """
         save(cast("Symmetrized", self), folder, overwrite=overwrite)
 
     @classmethod
@@ -66,8 +70,15 @@ class Saved:
         create_pr: bool | None = None,
     ) -> str:
         """Write the model to a repository on the hub; returns the address of the commit."""
-        options = {"private": private, "token": token, "branch": branch, "create_pr": create_pr}
-        return push(cast("Symmetrized", self), repo_id, commit_message=commit_message, **options)
+        return push(
+            cast("Symmetrized", self),
+            repo_id,
+            token=token,
+            private=private,
+            branch=branch,
+            commit_message=commit_message,
+            create_pr=create_pr,
+        )
 
 
 def describe(model: Symmetrized) -> dict[str, Any]:
@@ -98,12 +109,17 @@ def build(config: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> 
     if wrong:
         raise CheckpointError(f"Expected the parts {', '.join(known)} (got {wrong[0]!r} wrong)")
     chosen = {name: config[name] for name in known} | dict(parts or {})
-    return {name: _read(value, name) for name, value in chosen.items()}
+    try:
+        return {name: _read(value, name, name) for name, value in chosen.items()}
+    except RecursionError as error:
+        raise CheckpointError("Expected a configuration of a few levels (got one without end)") from error
 
 
 def save(model: Symmetrized, folder: str | Path, *, overwrite: bool = False) -> None:
     """Write a model into a folder, whole or not at all."""
     folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(f"Expected a folder (got the file {folder})")
     there = [name for name in (CONFIG, WEIGHTS) if (folder / name).exists()]
     if there and not overwrite:
         raise CheckpointError(f"Expected a folder without a model, or overwrite=True (got {', '.join(there)} there)")
@@ -111,8 +127,8 @@ def save(model: Symmetrized, folder: str | Path, *, overwrite: bool = False) -> 
     # clones: tensors that share memory are refused by the format
     tensors = {_bare(name): x.detach().cpu().clone().contiguous() for name, x in model.state_dict().items()}
     folder.mkdir(parents=True, exist_ok=True)
-    _replace(folder / WEIGHTS, lambda path: _save_tensors(tensors, path))
-    _replace(folder / CONFIG, lambda path: path.write_text(text))
+    weights, config = folder / WEIGHTS, folder / CONFIG
+    _replace({weights: lambda path: _save_tensors(tensors, path), config: lambda path: path.write_text(text)})
 
 
 def load(
@@ -124,13 +140,11 @@ def load(
     **options: Any,
 ) -> Any:
     """A model of the class, `Symmetrized`, from a folder, or from the hub with `options` for the download."""
-    folder = Path(source)
+    folder = check_source(source, "a folder")
+    if folder.is_file():
+        raise CheckpointError(f"Expected a folder or a hub id (got the file {folder})")
     if folder.is_dir():
-        config_path, weights = folder / CONFIG, folder / WEIGHTS
-        for path in (config_path, weights):
-            if not path.is_file():
-                there = ", ".join(sorted(one.name for one in folder.iterdir())) or "nothing"
-                raise CheckpointError(f"Expected {path.name} in {folder} (got {there})")
+        config_path, weights = (_in_folder(folder, name) for name in (CONFIG, WEIGHTS))
     else:
         config_path, weights = (download(str(source), name, **options) for name in (CONFIG, WEIGHTS))
     model = cls(**build(read_json(config_path), parts))
@@ -138,57 +152,101 @@ def load(
     return model.to(map_location).eval()
 
 
-def push(model: Symmetrized, repo_id: str, **options: Any) -> str:
+def push(
+    model: Symmetrized,
+    repo_id: str,
+    *,
+    token: str | bool | None = None,
+    private: bool | None = None,
+    branch: str | None = None,
+    **options: Any,
+) -> str:
     """Write a model to a repository on the hub, with a card; returns the address of the commit."""
     try:
         from huggingface_hub import HfApi  # noqa: PLC0415
     except ImportError as error:
         raise DependencyError("Expected the huggingface_hub library (got none); it comes with probsym[lab]") from error
-    api = HfApi(token=options.pop("token", None))
-    repo = api.create_repo(repo_id, private=options.pop("private", None), exist_ok=True).repo_id
     with tempfile.TemporaryDirectory() as folder:
         save(model, folder)
-        (Path(folder) / "README.md").write_text(_card(model))
-        branch = options.pop("branch", None)
-        return str(api.upload_folder(repo_id=repo, folder_path=folder, revision=branch, **options))
+        try:
+            api = HfApi(token=token)
+            repo = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+            (Path(folder) / "README.md").write_text(_card(model, repo))
+            return str(api.upload_folder(repo_id=repo, folder_path=folder, revision=branch, **options))
+        except Exception as error:  # the hub's own errors, and those of the network
+            raise CheckpointError(f"Expected to write to {repo_id!r} on the hub (got: {error})") from error
+
+
+def _in_folder(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
+        there = ", ".join(sorted(one.name for one in folder.iterdir())) or "nothing"
+        raise CheckpointError(f"Expected {name} in {folder} (got {there})")
+    return folder / name
 
 
 def _written(value: Any) -> Any:
-    if isinstance(value, nn.Module):
-        value = getattr(value, "_orig_mod", value)
-    if isinstance(value, Group) and type(value) is GROUPS.get(type(value).__name__):
-        return {"group": type(value).__name__, **vars(value)}
-    if isinstance(value, Part) and type(value) is _parts().get(type(value).__name__):
-        return {"part": type(value).__name__, **{name: _written(one) for name, one in value.arguments.items()}}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple):
+    """A value as JSON can hold it; `_read` takes it back."""
+    value = _uncompiled(value)
+    kind = type(value)
+    if isinstance(value, Group) and kind is GROUPS.get(kind.__name__):
+        return {"group": kind.__name__, **vars(value)}
+    if isinstance(value, Part) and kind is _parts().get(kind.__name__):
+        return {"part": kind.__name__, **_written(value.arguments)}
+    if value is None or isinstance(value, bool | str | Real | Tensor):
+        return _plain(value)
+    if isinstance(value, Sequence):
         return [_written(one) for one in value]
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: _written(one) for key, one in value.items()}
+    return _own(value)
+
+
+def _plain(value: Any) -> Any:
+    """Text or one number, of numpy or torch too."""
+    if isinstance(value, Tensor):
+        return value.item() if value.dim() == 0 else _own(value)
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return int(value) if isinstance(value, Integral) else float(value)
+    return value
+
+
+def _own(value: Any) -> dict[str, str]:
     return {"own": f"{type(value).__module__}.{type(value).__qualname__}"}
 
 
-def _read(value: Any, name: str) -> Any:
+def _read(value: Any, name: str, argument: str) -> Any:
+    """What was written under a name, for an argument of `Symmetrized`."""
     if isinstance(value, list):
-        return tuple(_read(one, name) for one in value)
+        return tuple(_read(one, name, argument) for one in value)
     if not isinstance(value, dict):
         return value
     if "own" in value:
         raise CheckpointError(
-            f"Expected {name}= to be given, since {value['own']} is not of the library and cannot be made from a file "
-            "(got none)"
+            f"Expected {argument}= to be given, since {value['own']} is not of the library and cannot be made from a "
+            "file (got none)"
         )
-    arguments = {key: _read(one, key) for key, one in value.items() if key not in ("group", "part")}
-    for kind, known in (("group", GROUPS), ("part", _parts())):
-        if kind in value:
-            if value[kind] not in known:
-                raise CheckpointError(f"Expected a {kind} of probsym for {name} (got {value[kind]!r})")
-            try:
-                return known[value[kind]](**arguments)
-            except TypeError as error:
-                raise CheckpointError(f"Expected the arguments of {value[kind]} for {name} (got: {error})") from error
-    return arguments
+    entries = {key: _read(one, key, argument) for key, one in value.items()}
+    for word, known in (("part", _parts()), ("group", GROUPS)):  # a part may have an argument called group
+        if word in entries:
+            kind = entries.pop(word)
+            if not isinstance(kind, str) or kind not in known:
+                raise CheckpointError(f"Expected a {word} of probsym for {name} (got {kind!r})")
+            return _made(known[kind], entries, name)
+    return entries
+
+
+def _made(kind: type[Any], arguments: Mapping[str, Any], name: str) -> Any:
+    try:
+        return kind(**arguments)
+    except ProbsymError:
+        raise
+    except Exception as error:  # a file can hold any arguments, and constructors fail on them in any way
+        raise CheckpointError(f"Expected the arguments of {kind.__name__} for {name} (got: {error})") from error
+
+
+def _uncompiled(value: Any) -> Any:
+    """The module that `torch.compile` wrapped, or the value itself."""
+    return getattr(value, "_orig_mod", value) if isinstance(value, nn.Module) else value
 
 
 def _parts() -> dict[str, Any]:
@@ -216,6 +274,9 @@ def _fill(model: Symmetrized, tensors: Mapping[str, Tensor], source: str) -> Non
             raise CheckpointError(
                 f"Expected {name} of {source} to be {tuple(x.shape)} (got {tuple(tensors[name].shape)})"
             )
+        if x.is_floating_point() != tensors[name].is_floating_point():
+            raise CheckpointError(f"Expected {name} of {source} to be {x.dtype} (got {tensors[name].dtype})")
+    for name, x in own.items():
         x.data = tensors[name].to(x.device, copy=True)
 
 
@@ -227,20 +288,24 @@ def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     save_file(tensors, path, metadata={"format": "pt"})
 
 
-def _replace(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write beside the place, then move there, so that no half-written file is ever at it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+def _replace(writers: Mapping[Path, Callable[[Path], Any]]) -> None:
+    """Write all beside their places, then move them there, so that nothing half-written is ever at them."""
+    beside = {path: path.with_name(f".{path.name}.{os.getpid()}") for path in writers}
     try:
-        write(beside)
-        beside.replace(path)
+        for path, write in writers.items():
+            write(beside[path])
+        for path, one in beside.items():
+            one.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        for one in beside.values():
+            one.unlink(missing_ok=True)
 
 
-def _card(model: Symmetrized) -> str:
+def _card(model: Symmetrized, repo: str) -> str:
     groups = ", ".join(f"`{key}`: {group!r}" for key, group in model.signature.groups.items())
+    base = type(_uncompiled(model.base)).__name__
     return (
         "---\nlibrary_name: probsym\ntags:\n- probsym\n- equivariance\n---\n\n"
-        f"A {type(model.base).__name__}, symmetrized as `{model.signature}` with {groups}.\n\n"
-        '```python\nfrom probsym import Symmetrized\n\nmodel = Symmetrized.from_pretrained("...")\n```\n'
+        f"A {base}, symmetrized as `{model.signature}` with {groups}.\n\n"
+        f'```python\nfrom probsym import Symmetrized\n\nmodel = Symmetrized.from_pretrained("{repo}")\n```\n'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +13,8 @@ from torch import nn
 class Part:
     """A mixin for modules: `arguments` are those that its constructor was called with, defaults included.
 
-    An argument that is itself a module is looked up as the attribute of the same name, so that a part which is
-    exchanged later is the one that counts.
+    An argument that is itself a module, or a number, is looked up as the attribute of the same name, so that a part
+    which is exchanged later is the one that counts.
 
     >>> class Scale(Part, nn.Module):
     ...     def __init__(self, factor: float = 2.0) -> None:
@@ -32,17 +33,26 @@ class Part:
     @property
     def arguments(self) -> dict[str, Any]:
         """By name, whatever makes another such part."""
-        return {
-            name: getattr(self, name, None) if value is nn.Module else value for name, value in self._arguments.items()
-        }
+        return {name: self._argument(name, value) for name, value in self._arguments.items()}
+
+    def _argument(self, name: str, value: Any) -> Any:
+        now = getattr(self, name, None)
+        if value is nn.Module:
+            return now
+        # numbers too may have changed, such as a temperature in training; None stays what it stands for
+        changed = value is not None and isinstance(now, bool | int | float)
+        return now if changed else copy.copy(value)
 
 
-def _bound(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _bound(cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    constructor = cls.__init__
+    if constructor is nn.Module.__init__:  # which takes anything, and needs nothing
+        return {}
     try:
-        bound = inspect.signature(cls).bind(*args, **kwargs)
-    except (
-        TypeError
-    ):  # copies are made without arguments and get theirs afterwards; for others the constructor complains
+        bound = inspect.signature(constructor).bind(None, *args, **kwargs)
+    except TypeError:
+        # copies are made without arguments and get theirs afterwards; of others the constructor complains
         return {}
     bound.apply_defaults()
-    return {name: nn.Module if isinstance(value, nn.Module) else value for name, value in bound.arguments.items()}
+    _, *given = bound.arguments.items()  # the first is self
+    return {name: nn.Module if isinstance(value, nn.Module) else copy.copy(value) for name, value in given}

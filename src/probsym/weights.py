@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch import Tensor
 from probsym.errors import CheckpointError, DependencyError
 
 _PICKLED = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
+_WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -22,17 +25,39 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise DependencyError("Expected the safetensors library (got none); it comes with probsym[lab]") from error
     if path.suffix in _PICKLED:
         raise CheckpointError(f"Expected a safetensors file, since pickled ones can run code (got {path.name})")
+    if path.name.endswith(".index.json"):
+        return _read_parts(path)
     try:
-        if path.name.endswith(".index.json"):
-            parts = sorted(set(read_json(path).get("weight_map", {}).values()))
-            if any(Path(part).name != part for part in parts):
-                raise CheckpointError(f"Expected {path.name} to name files beside it (got {parts})")
-            return {name: x for part in parts for name, x in read_tensors(path.parent / part).items()}
         return load_file(path)
-    except CheckpointError:
-        raise
     except Exception as error:  # whatever the parser of a broken file raises
         raise CheckpointError(f"Expected {path} to be a whole safetensors file (got: {error})") from error
+
+
+def _read_parts(index: Path) -> dict[str, Tensor]:
+    places = _places(index)
+    found: dict[str, Tensor] = {}
+    for part in sorted(set(places.values())):
+        found |= read_tensors(index.parent / part)
+    absent = sorted(set(places) - set(found))
+    if absent:
+        raise CheckpointError(f"Expected the tensors that {index.name} names (got no {', '.join(absent[:3])})")
+    return found
+
+
+def _places(index: Path) -> dict[str, str]:
+    """By the name of a tensor, the file beside the index that it is in."""
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise CheckpointError(f"Expected {index.name} to have a weight_map (got {str(places)[:50]})")
+    if not all(isinstance(one, str) and _beside(one) for one in places.values()):
+        found = sorted({str(one) for one in places.values()})
+        raise CheckpointError(f"Expected {index.name} to name files beside it (got {found[:3]})")
+    return places
+
+
+def _beside(name: str) -> bool:
+    """Whether it names a file of weights in the same folder, and in no other."""
+    return Path(name).name == name and name.endswith(".safetensors")
 
 
 def locate(
@@ -43,29 +68,62 @@ def locate(
     local_files_only: bool = False,
 ) -> tuple[Path, dict[str, Any]]:
     """The file of weights and the configuration beside it, from a file, a folder, or else the hub."""
-    path = Path(source)
+    path = check_source(source, "a file, a folder")
     if path.is_file():
         return path, read_json(path.parent / "config.json")
     if path.is_dir():
-        for name in ("model.safetensors", "model.safetensors.index.json"):
-            if (path / name).is_file():
-                return path / name, read_json(path / "config.json")
-        single = sorted(path.glob("*.safetensors"))
-        if len(single) == 1:
-            return single[0], read_json(path / "config.json")
-        there = ", ".join(sorted(one.name for one in path.iterdir())) or "nothing"
-        raise CheckpointError(f"Expected model.safetensors in {path}, since pickled files can run code (got {there})")
-    if path.suffix in _PICKLED | {".safetensors"} or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", str(source)):
-        raise CheckpointError(f"Expected a file, a folder or a hub id (got {str(source)!r}, which does not exist)")
+        return _in_folder(path), read_json(path / "config.json")
     options = {
         "revision": revision,
         "cache_dir": cache_dir,
         "token": token,
         "local_files_only": local_files_only,
     }
-    return download(str(source), "model.safetensors", **options), read_json(
-        download(str(source), "config.json", **options)
-    )
+    config = read_json(download(str(source), "config.json", **options))
+    return _on_hub(str(source), **options), config
+
+
+def _in_folder(folder: Path) -> Path:
+    for name in (_WHOLE, _INDEX):
+        if (folder / name).is_file():
+            return folder / name
+    single = sorted(folder.glob("*.safetensors"))
+    if len(single) == 1:
+        return single[0]
+    there = ", ".join(sorted(one.name for one in folder.iterdir())) or "nothing"
+    raise CheckpointError(f"Expected {_WHOLE} in {folder}, since pickled files can run code (got {there})")
+
+
+def _on_hub(repo: str, **options: Any) -> Path:
+    """The one file of weights, or else the index of several, all of them downloaded."""
+    try:
+        return download(repo, _WHOLE, **options)
+    except CheckpointError:
+        index = None
+        with suppress(CheckpointError):
+            index = download(repo, _INDEX, **options)
+        if index is None:  # the first complaint is the one that tells
+            raise
+    for part in sorted(set(_places(index).values())):
+        download(repo, part, **options)
+    return index
+
+
+def check_source(source: str | Path, what: str) -> Path:
+    """The source as a path, refused if it is neither there nor can be on the hub."""
+    path, text = Path(source), str(source)
+    named_as_file = path.suffix in _PICKLED | {".safetensors"}
+    on_hub = len(text) <= 200 and _HUB_ID.fullmatch(text) and not named_as_file
+    if not on_hub and not _exists(path):
+        raise CheckpointError(f"Expected {what} or a hub id (got {text[:200]!r}, which does not exist)")
+    return path
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long, or with a character that no path has
+        return False
 
 
 def download(repo: str, name: str, **options: Any) -> Path:
@@ -86,7 +144,7 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
     try:
         found = json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"Expected {path} to be JSON (got: {error})") from error
     if not isinstance(found, dict):
         raise CheckpointError(f"Expected {path} to hold an object (got {type(found).__name__})")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from probsym.bases import Arrays, EdgeList
-from probsym.bases.arrays import Array, channels_last, check_mask
+from probsym.bases.arrays import Array, channels_last, check_mask, items_mask
 from probsym.errors import DeviceError, DtypeError, MaskError, ShapeError, SignatureError
 
 
@@ -78,13 +78,20 @@ def test_allows_orders() -> None:
         arrays.allow("Base", inputs=(1, 2), output=(0, 2))
 
 
+def test_allows_any_order_but_no_inputs_without_items() -> None:
+    Arrays.parse("n n n, 2 -> n n").allow("Base")
+    with pytest.raises(SignatureError, match=r"^Expected Base to read an array over items, .* \(got '2 -> n'\)"):
+        Arrays.parse("2 -> n").allow("Base")
+
+
 def test_finds_batch_and_items() -> None:
     arrays = Arrays.parse("2, n 3, n n -> n")
     given = torch.rand(4, 2), torch.rand(4, 5, 3), torch.ones(4, 5, 5, dtype=torch.bool)
     assert arrays.check(given) == (4, 5)
     assert arrays.check(given, most=5) == (4, 5)
-    assert arrays.check((*given[:2], EdgeList.from_dense(torch.rand(4, 5, 5)))) == (4, 5)
+    assert arrays.check((*given[:2], EdgeList.from_dense(torch.rand(4, 5, 5))), edges=True) == (4, 5)
     assert arrays.check((torch.rand(0, 2), torch.rand(0, 5, 3), torch.rand(0, 5, 5))) == (0, 5)
+    assert arrays.check((torch.rand(0, 2), torch.rand(0, 0, 3), torch.rand(0, 0, 0))) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -138,16 +145,28 @@ def test_refuses_inputs(inputs: tuple[Any, ...], error: type[Exception], message
         Arrays.parse("n 3, n n -> n").check(inputs, most=6)
 
 
-def test_refuses_an_edge_list_for_an_array_of_order_1() -> None:
+def test_refuses_no_items() -> None:
+    with pytest.raises(ShapeError, match=r"^Expected at least one item \(got 0\)"):
+        Arrays.parse("n 3, n n -> n").check([torch.ones(2, 0, 3), torch.ones(2, 0, 0)])
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_refuses_an_edge_list_for_an_array_of_order_1(allowed: bool) -> None:
     edges = EdgeList.from_dense(torch.rand(2, 5, 5))
-    with pytest.raises((DtypeError, ShapeError), match=r"^Expected input 0 \('n 5'\)"):
-        Arrays.parse("n 5 -> n").check([edges])
+    with pytest.raises(DtypeError, match=r"^Expected input 0 \('n 5'\) to be a tensor .*\(got EdgeList\)"):
+        Arrays.parse("n 5 -> n").check([edges], edges=allowed)
+
+
+def test_refuses_an_edge_list_unless_it_is_allowed() -> None:
+    edges = EdgeList.from_dense(torch.rand(2, 5, 5))
+    with pytest.raises(DtypeError, match=r"^Expected input 0 \('n n'\) to be a tensor .*\(got EdgeList\)"):
+        Arrays.parse("n n -> n").check([edges])
 
 
 def test_refuses_an_edge_list_of_complex_numbers() -> None:
     edges = EdgeList.from_dense(torch.rand(2, 5, 5).to(torch.complex64))
-    with pytest.raises(DtypeError, match=r"^Expected input 0 \('n n'\) to be a tensor of real numbers"):
-        Arrays.parse("n n -> n").check([edges])
+    with pytest.raises(DtypeError, match=r"^Expected input 0 \('n n'\) .* real numbers \(got torch.complex64\)"):
+        Arrays.parse("n n -> n").check([edges], edges=True)
 
 
 def test_refuses_sparse_tensors() -> None:
@@ -175,6 +194,37 @@ def test_takes_masks() -> None:
     check_mask(None, 2, 3)
     check_mask(torch.zeros(2, 3, dtype=torch.bool), 2, 3)
     check_mask(torch.zeros(0, 3, dtype=torch.bool), 0, 3)
+
+
+def test_refuses_a_mask_on_another_device() -> None:
+    mask = torch.zeros(2, 3, dtype=torch.bool, device="meta")
+    check_mask(mask, 2, 3)
+    with pytest.raises(MaskError, match=r"^Expected mask to be on cpu like input 0 \(got meta\)"):
+        check_mask(mask, 2, 3, torch.device("cpu"))
+
+
+def test_the_first_mask_that_fits_is_that_of_the_items() -> None:
+    device = torch.device("cpu")
+    long, own, other = (torch.zeros(2, n, dtype=torch.bool) for n in (4, 3, 3))
+    assert items_mask({"m": long, "n": own, "k": other}, 2, 3, device) is own
+    assert items_mask(own, 2, 3, device) is own
+    assert items_mask(None, 2, 3, device) is None
+    assert items_mask({}, 2, 3, device) is None
+
+
+@pytest.mark.parametrize(
+    ("masks", "message"),
+    [
+        ({"m": torch.ones(2, 4).bool()}, r"a mask \(2, 3\) among those given \(got \{'m': \(2, 4\)\}\)"),
+        ({"m": [True]}, r"a mask \(2, 3\) among those given \(got \{'m': .*list"),
+        ({"m": torch.ones(2, 3)}, r"mask to be boolean \(2, 3\) \(got \(2, 3\), torch.float32\)"),
+        ({"m": torch.ones(2, 3, dtype=torch.bool, device="meta")}, r"mask to be on cpu"),
+    ],
+    ids=["shape", "list", "floating", "device"],
+)
+def test_refuses_masks_of_which_none_fits(masks: Any, message: str) -> None:
+    with pytest.raises(MaskError, match=r"^Expected " + message):
+        items_mask(masks, 2, 3, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float64], ids=str)

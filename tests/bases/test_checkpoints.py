@@ -219,6 +219,19 @@ def test_timm_layers_with_more_in_them(tmp_path: Path, a_vit: ViTModel, name: st
         load(tmp_path, heads=HEADS)
 
 
+@pytest.mark.parametrize("kind", ["weight", "bias"])
+def test_a_norm_before_the_layers(tmp_path: Path, a_vit: ViTModel, kind: str) -> None:
+    write(tmp_path, changed(timm(a_vit), **{f"norm_pre.{kind}": torch.ones(WIDTH)}))
+    with pytest.raises(CheckpointError, match=rf"no norm before the first layer of .* \(got norm_pre.{kind}\)"):
+        load(tmp_path, heads=HEADS)
+
+
+def test_a_layer_under_two_numbers_that_are_one(tmp_path: Path, a_vit: ViTModel) -> None:
+    write(tmp_path, changed(timm(a_vit), **{"blocks.01.norm1.bias": torch.ones(WIDTH)}))
+    with pytest.raises(CheckpointError, match=r"layers of .* to be counted 0, 1, 2, ... \(got 01\)"):
+        load(tmp_path, heads=HEADS)
+
+
 @pytest.mark.parametrize("rows", [2 * WIDTH, 3 * WIDTH + 3])
 def test_fused_queries_of_another_size(tmp_path: Path, a_vit: ViTModel, rows: int) -> None:
     write(tmp_path, changed(timm(a_vit), **{"blocks.2.attn.qkv.weight": torch.ones(rows, WIDTH)}))
@@ -390,6 +403,13 @@ def test_heads_that_nobody_knows(tmp_path: Path, a_vit: ViTModel) -> None:
         load(tmp_path)
 
 
+def test_heads_that_contradict_the_configuration(tmp_path: Path, a_vit: ViTModel) -> None:
+    write(tmp_path, classic(a_vit), config_of(a_vit))
+    assert load(tmp_path, heads=HEADS).encoder.settings.heads == HEADS
+    with pytest.raises(CheckpointError, match=r"Expected heads 4 in .* as its config.json says \(got 2\)"):
+        load(tmp_path, heads=2)
+
+
 @pytest.mark.parametrize("heads", [5, 48, -1, 0, 4.0, "4", True])
 @pytest.mark.parametrize("with_config", [True, False])
 def test_heads_that_do_not_divide_or_are_none(tmp_path: Path, a_vit: ViTModel, heads: Any, with_config: bool) -> None:
@@ -406,6 +426,8 @@ def test_heads_that_do_not_divide_or_are_none(tmp_path: Path, a_vit: ViTModel, h
         ({"heads": 2}, r"heads 2 \(got 4 in "),
         ({"feed_forward": 96}, r"feed_forward 96 \(got 40 in "),
         ({"family": "bert"}, r"family bert \(got vit in "),
+        ({"activation": "relu"}, r"activation relu \(got gelu in "),
+        ({"qkv_bias": False}, r"qkv_bias False \(got True in "),
     ],
 )
 def test_another_shape_than_expected(tmp_path: Path, a_vit: ViTModel, change: dict[str, Any], message: str) -> None:

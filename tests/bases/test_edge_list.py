@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from probsym.bases import EdgeList
-from probsym.errors import DeviceError, DtypeError, ProbsymError, ShapeError
+from probsym.errors import DeviceError, DtypeError, ProbsymError, RangeError, ShapeError
 from tests.bases.cases import both_dtypes, normal
 
 
@@ -147,8 +147,23 @@ def test_refuses_two_devices() -> None:
 
 @pytest.mark.parametrize("place", [(0, 0, 5), (0, 7, 0), (2, 0, 0), (0, -1, 0), (0, 0, -3), (-1, 0, 0)], ids=str)
 def test_refuses_places_outside(place: tuple[int, int, int]) -> None:
-    with pytest.raises(ProbsymError, match=r"^Expected "):
+    with pytest.raises(RangeError, match=r"^Expected places in an array of \(2, 5, 5\) \(got items "):
         EdgeList(torch.tensor(place).view(3, 1), torch.ones(1), batch=2, n=5)
+
+
+def test_takes_the_last_places() -> None:
+    index = torch.tensor([[0, 1], [0, 4], [0, 4]])
+    assert EdgeList(index, torch.ones(2), batch=2, n=5).dense().sum() == 2
+
+
+def test_compiles_without_a_break() -> None:
+    edges, p = EdgeList.from_dense(sparse(2, 4)), torch.tensor([[2, 0, 3, 1], [0, 1, 3, 2]])
+
+    def moved(index: Tensor, values: Tensor, p: Tensor) -> Tensor:
+        return EdgeList(index, values, 2, 4).permuted(p).dense()
+
+    given = edges.index, edges.values, p
+    assert_close(torch.compile(moved, backend="aot_eager", fullgraph=True)(*given), moved(*given))
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 3), (2, 3, 4), (2, 3, 4, 1), (1, 3, 3, 2, 2)], ids=str)
@@ -163,6 +178,17 @@ def test_refuses_permutations_of_the_wrong_shape() -> None:
         edges.permuted(torch.arange(4))
     with pytest.raises(ShapeError, match=r"^Expected p to be \(2, 4\) \(got \(2, 5\)\)"):
         edges.permuted(torch.arange(5).expand(2, 5))
+
+
+@pytest.mark.parametrize("row", [[0, 1, 1, 3], [0, 1, 2, 4], [-1, 1, 2, 3]], ids=str)
+def test_refuses_rows_that_are_no_permutations(row: list[int]) -> None:
+    with pytest.raises(RangeError, match=r"^Expected p to be the numbers 0 to 3 in every row"):
+        EdgeList.from_dense(sparse(2, 4)).permuted(torch.tensor([[0, 1, 2, 3], row]))
+
+
+def test_refuses_permutations_on_another_device() -> None:
+    with pytest.raises(DeviceError, match=r"^Expected p to be on cpu like the edges \(got meta\)"):
+        EdgeList.from_dense(sparse(2, 4)).permuted(torch.zeros(2, 4, dtype=torch.int64, device="meta"))
 
 
 @pytest.mark.parametrize("p", [normal(2, 4), [[0, 1, 2, 3]] * 2], ids=["floating", "list"])

@@ -144,14 +144,15 @@ def test_the_configuration_says_what_weights_do_not_show(tmp_path: Path, origina
     settings = load(tmp_path).encoder.settings
     assert (settings.heads, settings.eps, settings.activation) == (HEADS, EPS, "relu")
     assert (settings.dropout, settings.attention_dropout) == (0.25, 0.125)
-    settings = load(tmp_path, dropout=0.5, heads=2, layer_norm_eps=1e-3).encoder.settings
-    assert (settings.heads, settings.eps, settings.dropout, settings.attention_dropout) == (2, 1e-3, 0.5, 0.5)
+    settings = load(tmp_path, dropout=0.5, heads=HEADS, layer_norm_eps=1e-3).encoder.settings
+    assert (settings.heads, settings.eps, settings.dropout, settings.attention_dropout) == (HEADS, 1e-3, 0.5, 0.5)
 
 
 def test_timm_names_give_the_heads(tmp_path: Path) -> None:
     tensors = timm(vit(hidden_size=WIDTH, num_attention_heads=6))
     write(tmp_path, tensors, {"architecture": "vit_small_patch16_224", "num_classes": 0})
     assert load(tmp_path).encoder.settings.heads == 6
+    assert load(tmp_path, heads=2).encoder.settings.heads == 2  # a name is a guess, which the caller may know better
 
 
 def test_a_checkpoint_is_trained_on(tmp_path: Path, original: ViTModel) -> None:
@@ -326,7 +327,7 @@ def test_bert_report(tmp_path: Path) -> None:
     ours = {name.replace("encoder.layer.", "encoder.layers.") for name in inside}
     assert set(found.loaded) == {*ours, *(f"encoder.embedding_norm.{kind}" for kind in LINEAR), "positions"}
     assert len(found.loaded) == len(set(found.loaded))
-    assert found.resized == ("positions",)
+    assert found.resized == ()  # cut off, not resized
     assert found.new == ("cls", *NEW)
     assert found.left_over == ("embeddings.word_embeddings.weight", "pooler.dense.bias", "pooler.dense.weight")
 
@@ -413,6 +414,15 @@ def test_positions_without_a_global_one_keep_their_place(tmp_path: Path, origina
     model = load(write(tmp_path, tensors, config_of(original)))
     assert torch.equal(model.positions[1:].detach(), tensors["embeddings.position_embeddings"][0])
     assert torch.equal(model.positions[0].detach(), torch.zeros(WIDTH))
+    assert model.loaded is not None
+    assert model.loaded.resized == ()
+
+
+def test_a_norm_after_pooling_is_left_over(tmp_path: Path, original: ViTModel) -> None:
+    write(tmp_path, {**timm(original), "fc_norm.weight": torch.ones(WIDTH), "fc_norm.bias": torch.ones(WIDTH)})
+    found = load(tmp_path, heads=HEADS).loaded
+    assert found is not None
+    assert {"fc_norm.weight", "fc_norm.bias"} <= set(found.left_over)
 
 
 def test_a_new_model_has_no_report() -> None:

@@ -154,6 +154,12 @@ def test_an_item_without_nodes_is_finite() -> None:
     assert all(one.isfinite().all() for one in gradients(y, [*inputs, *model.parameters()]))
 
 
+def test_masks_by_name() -> None:
+    model, inputs, mask = build(ARRAYS[0]).eval(), make_inputs(ARRAYS[0], 3, 5), make_mask(3, 5)
+    named = {"m": torch.ones(3, 4, dtype=torch.bool), "n": mask}
+    assert torch.equal(model(*inputs, mask=named), model(*inputs, mask=mask))
+
+
 @pytest.mark.parametrize("channels", [1, 2])
 def test_channels_of_pairs_are_summed_as_absolute_values(channels: int) -> None:
     model, pairs = build(f"n n {channels} -> 3").eval(), normal(2, 5, 5, channels)

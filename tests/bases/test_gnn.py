@@ -32,7 +32,7 @@ def literal(model: GNN, inputs: Sequence[Tensor], mask: Tensor) -> Tensor:
         h, e = {}, {}
         for i in nodes:
             own = [(x[b, i] if array.order else x[b]).reshape(-1) for array, x in terms if array.order < 2]
-            h[i] = model.embed(torch.cat(own)) if own else model.embed.bias
+            h[i] = model.embed(torch.cat(own) if own else torch.ones(1, dtype=inputs[0].dtype))
             for j in nodes:
                 e[i, j] = [x[b, i, j].reshape(-1) for array, x in terms if array.order == 2]
         for layer in model.layers:
@@ -137,6 +137,17 @@ def test_an_item_without_nodes_is_finite() -> None:
     y = model(x, mask=torch.tensor([[False] * 3, [True] * 3]))
     assert_close(y[0], model.head(torch.zeros(6, dtype=torch.float64)))
     assert all(one.isfinite().all() for one in gradients(y, [x, *model.parameters()]))
+
+
+def test_refuses_no_items() -> None:
+    with pytest.raises(ShapeError, match=r"^Expected at least one item \(got 0\)"):
+        build("n 3 -> 4")(normal(2, 0, 3))
+
+
+def test_masks_by_name() -> None:
+    model, inputs, mask = build(ARRAYS[0]), make_inputs(ARRAYS[0], 3, 5), make_mask(3, 5)
+    named = {"m": torch.ones(3, 4, dtype=torch.bool), "n": mask}
+    assert torch.equal(model(*inputs, mask=named), model(*inputs, mask=mask))
 
 
 def test_mean_over_items() -> None:
@@ -294,7 +305,6 @@ def test_refuses_a_mask_on_another_device() -> None:
 
 
 @pytest.mark.parametrize(("arrays", "shape"), [("n n -> 2", (2, 4, 4)), ("n n 3 -> 2", (2, 4, 4, 3))])
-@pytest.mark.filterwarnings("ignore:Initializing zero-element")
 def test_refuses_an_edge_list(arrays: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(DtypeError, match=r"^Expected input 0 "):
         build(arrays)(EdgeList.from_dense(torch.ones(shape)))

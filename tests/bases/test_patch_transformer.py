@@ -298,6 +298,11 @@ def test_an_empty_batch_stays_empty(arrays: str, output: str) -> None:
     assert model(*make_inputs(arrays, 0, 7)).shape == model.arrays.output.shape(0, 7)
 
 
+def test_an_empty_batch_of_edges_stays_empty() -> None:
+    edges = EdgeList(torch.zeros(3, 0, dtype=torch.int64), torch.zeros(0), 0, 7)
+    assert build("n n -> n 2")(edges).shape == (0, 7, 2)
+
+
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_inputs_of_any_strides(diagonal: bool) -> None:
     model, x = build("n 3 -> 2", 32, diagonal_inputs=diagonal), normal(2, 3, 32).mT

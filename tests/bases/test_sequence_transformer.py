@@ -203,6 +203,22 @@ def test_an_item_without_entries_is_finite(n: int, arrays: str) -> None:
     assert all(one.isfinite().all() for one in gradients(y, [x, *model.parameters()]))
 
 
+@pytest.mark.parametrize("few", [0, 10**6])
+def test_an_item_without_entries_attends_to_nothing(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequence_transformer, "FEW", few)
+    layer, tokens = build("n 8 -> n 8", 4).layers[0], normal(2, 4, 8)
+    found = layer._attended(tokens, torch.tensor([[False] * 4, [True] * 4]))
+    assert_close(found[0], torch.zeros(4, 8, dtype=torch.float64))
+    assert (found[1] != 0).all()
+
+
+def test_masks_by_name() -> None:
+    (arrays, n), mask = ARRAYS[2], make_mask(2, 4)
+    model, inputs = build(arrays, n), make_inputs(arrays, 2, n)
+    named = {"m": torch.ones(2, 3, dtype=torch.bool), "n": mask}
+    assert torch.equal(model(*inputs, mask=named), model(*inputs, mask=mask))
+
+
 def test_places_are_told_apart() -> None:
     model, (x,) = build("n 3 -> 4", 5), make_inputs("n 3 -> 4", 2, 5)
     assert not torch.isclose(model(x), model(x.flip(1))).any()
@@ -319,6 +335,8 @@ def test_is_registered() -> None:
         ("n 3 -> n", {"dropout": 1.0}, RangeError, r"dropout to be in \[0, 1\) \(got 1.0\)"),
         ("n 3 -> n", {"dropout": -0.1}, RangeError, r"dropout to be in \[0, 1\) \(got -0.1\)"),
         ("n 3 -> n", {"dropout": float("nan")}, RangeError, r"dropout to be in \[0, 1\) \(got nan\)"),
+        ("n 3 -> n", {"dropout": "0.1"}, RangeError, r"dropout to be in \[0, 1\) \(got 0.1\)"),
+        ("n 3 -> n", {"dropout": None}, RangeError, r"dropout to be in \[0, 1\) \(got None\)"),
     ],
 )
 def test_refuses_to_be_built(arrays: str, options: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -14,6 +14,6 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 def known_activation(name: str, argument: str = "activation") -> type[nn.Module]:
     """The class of that name, or a complaint that lists the names there are."""
-    if name not in ACTIVATIONS:
+    if not isinstance(name, str) or name not in ACTIVATIONS:
         raise RangeError(f"Expected {argument} to be one of {', '.join(ACTIVATIONS)} (got {name!r})")
     return ACTIVATIONS[name]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ from torch import Tensor
 from probsym.bases.edge_list import EdgeList
 from probsym.errors import DeviceError, DtypeError, MaskError, ShapeError, SignatureError
 
+Mask = Tensor | Mapping[str, Tensor]
+"""Of the items, or of several axes by name."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -78,50 +81,80 @@ class Arrays:
         """How many channels the inputs of one order have together."""
         return sum(array.width for array in self.inputs if array.order == order)
 
-    def allow(self, owner: str, *, inputs: Sequence[int], output: Sequence[int]) -> None:
-        """Refuse orders that the base called `owner` cannot handle."""
+    def allow(self, owner: str, *, inputs: Sequence[int] | None = None, output: Sequence[int] | None = None) -> None:
+        """Refuse orders that the base called `owner` cannot handle, and inputs that do not tell how many items are."""
         for i, array in enumerate(self.inputs):
-            if array.order not in inputs:
+            if inputs is not None and array.order not in inputs:
                 raise SignatureError(f"Expected {owner} to read order {_any(inputs)} in input {i} (got '{array}')")
-        if self.output.order not in output:
+        if output is not None and self.output.order not in output:
             raise SignatureError(f"Expected {owner} to return order {_any(output)} (got '{self.output}')")
+        if not any(array.order for array in self.inputs):
+            raise SignatureError(f"Expected {owner} to read an array over items, like 'n 3' (got '{self}')")
 
-    def check(self, inputs: Sequence[Tensor | EdgeList], most: int | None = None) -> tuple[int, int]:
-        """Refuse inputs that do not fit, or have more than `most` items; return the batch size and n."""
+    def check(
+        self, inputs: Sequence[Tensor | EdgeList], most: int | None = None, *, edges: bool = False
+    ) -> tuple[int, int]:
+        """Refuse inputs that do not fit, or have more than `most` items; return the batch size and n.
+
+        With `edges`, arrays of order 2 may be given as an `EdgeList`. No items at all are refused, since a mean over
+        them is not defined, but in an empty batch.
+        """
         if len(inputs) != len(self.inputs):
             raise ShapeError(f"Expected {len(self.inputs)} inputs, '{self}' (got {len(inputs)})")
-        n: int | None = None
-        batch = inputs[0].shape[0] if inputs and len(getattr(inputs[0], "shape", ())) else 0
-        for i, (array, x) in enumerate(zip(self.inputs, inputs, strict=True)):
-            label = f"input {i} ('{array}')"
-            if not isinstance(x, Tensor | EdgeList) or (isinstance(x, Tensor) and x.is_complex()):
-                found = x.dtype if isinstance(x, Tensor) else type(x).__name__
-                raise DtypeError(f"Expected {label} to be a tensor of real numbers (got {found})")
-            shape = tuple(x.shape)
-            if n is None and array.order and len(shape) > 1:
-                n = shape[1]
-            wanted = array.shape(batch, n or 0)
-            if shape != wanted:
-                raise ShapeError(f"Expected {label} to have shape {wanted} (got {shape})")
+        labels = [f"input {i} ('{array}')" for i, array in enumerate(self.inputs)]
+        for array, x, label in zip(self.inputs, inputs, labels, strict=True):
+            _check_kind(x, label, edges and array.order == 2)
+        batch = inputs[0].shape[0] if inputs[0].shape else 0
+        n = next((x.shape[1] for array, x in zip(self.inputs, inputs, strict=True) if array.order and x.shape[1:]), 0)
+        for array, x, label in zip(self.inputs, inputs, labels, strict=True):
+            wanted = array.shape(batch, n)
+            if tuple(x.shape) != wanted:
+                raise ShapeError(f"Expected {label} to have shape {wanted} (got {tuple(x.shape)})")
             if x.device != inputs[0].device:
                 raise DeviceError(f"Expected {label} to be on {inputs[0].device} like input 0 (got {x.device})")
-        if most is not None and (n or 0) > most:
+        if most is not None and n > most:
             raise ShapeError(f"Expected at most {most} items (got {n})")
-        return batch, n or 0
+        if n == 0 and batch and any(array.order for array in self.inputs):
+            raise ShapeError("Expected at least one item (got 0)")
+        return batch, n
 
 
-def check_mask(mask: Tensor | None, batch: int, n: int) -> None:
-    """Refuse a mask that is not boolean (batch, n)."""
+def items_mask(mask: Mask | None, batch: int, n: int, device: torch.device) -> Tensor | None:
+    """The mask of the items, checked: of several by name the first that is (batch, n)."""
+    if isinstance(mask, Mapping):
+        fitting = [one for one in mask.values() if isinstance(one, Tensor) and tuple(one.shape) == (batch, n)]
+        if mask and not fitting:
+            found = {name: tuple(one.shape) if isinstance(one, Tensor) else type(one) for name, one in mask.items()}
+            raise MaskError(f"Expected a mask {(batch, n)} among those given (got {found})")
+        mask = fitting[0] if fitting else None
+    check_mask(mask, batch, n, device)
+    return mask
+
+
+def check_mask(mask: Tensor | None, batch: int, n: int, device: torch.device | None = None) -> None:
+    """Refuse a mask that is not boolean (batch, n), or not on the device, where one is named."""
     if mask is None:
         return
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or tuple(mask.shape) != (batch, n):
         found = f"{tuple(mask.shape)}, {mask.dtype}" if isinstance(mask, Tensor) else type(mask).__name__
         raise MaskError(f"Expected mask to be boolean {(batch, n)} (got {found})")
+    if device is not None and mask.device != device:
+        raise MaskError(f"Expected mask to be on {device} like input 0 (got {mask.device})")
 
 
 def channels_last(array: Array, x: Tensor, dtype: torch.dtype) -> Tensor:
     """The input with a channel axis in any case, in the dtype of the parameters."""
     return (x.unsqueeze(-1) if array.channels is None else x).to(dtype)
+
+
+def _check_kind(x: Any, label: str, edges: bool) -> None:
+    """Refuse what is no dense tensor of real numbers, nor edges where they are allowed."""
+    values = x.values if edges and isinstance(x, EdgeList) else x
+    if not isinstance(values, Tensor) or values.is_complex():
+        found = values.dtype if isinstance(values, Tensor) else type(values).__name__
+        raise DtypeError(f"Expected {label} to be a tensor of real numbers (got {found})")
+    if values.layout != torch.strided:
+        raise DtypeError(f"Expected {label} to be a dense tensor (got {values.layout})")
 
 
 def _parse(text: str, where: str, whole: str) -> Array:

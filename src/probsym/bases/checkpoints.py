@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from probsym.bases.layouts import LAYOUTS, OURS, Layout
 from probsym.errors import CheckpointError, RangeError
 from probsym.weights import locate, read_tensors
 
-_PREFIXES = ("vit.", "bert.", "roberta.", "model.", "module.")
+_PREFIXES = ("module.", "model.", "vit.", "bert.", "roberta.")
 _LINEAR = ("weight", "bias")
 
 
@@ -49,29 +49,30 @@ def read_pretrained(
 ) -> Pretrained:
     """An encoder from a file, a folder or a hub id; see `PatchTransformer.from_pretrained`."""
     weights, config = locate(source, revision, cache_dir, token, local_files_only)
-    tensors = {_plain(name): x for name, x in read_tensors(weights).items()}
-    layout, found, left_over = _sorted_out(tensors, str(source))
-    settings = _settings(layout, found, config, heads, layer_norm_eps, str(source))
-    layers = _layers(settings, found, str(source))
-    positions, global_position = _positions(found, settings, config, str(source))
+    where, given = str(source), read_tensors(weights)
+    names = _plain_names(given, where)
+    layout, found, left_over = _sorted_out({plain: given[name] for plain, name in names.items()}, where)
+    if "model_type" not in config and any("roberta." in name for name in given):
+        raise CheckpointError(
+            f"Expected a config.json in {where}, since a RoBERTa's says where positions begin (got none)"
+        )
+    settings = _settings(layout, found, config, heads, layer_norm_eps, where)
+    layers, cls = _layers(settings, found, where), _cls(found, settings.width, where)
+    positions, global_position = _positions(found, settings, config, where)
     if positions is None and "positions" in found:
         left_over += [name for name, ours in layout.globals.items() if ours == "positions"]
-    for name, x in {**layers, "cls": found.get("cls"), "positions": positions}.items():
-        if x is not None and not bool(torch.isfinite(x).all()):
-            raise CheckpointError(f"Expected finite weights in {source} (got NaN or infinity in {name})")
-    cls = found.get("cls")
-    if cls is not None and cls.numel() != settings.width:
-        raise CheckpointError(f"Expected cls of {source} to have {settings.width} numbers (got {tuple(cls.shape)})")
-    return Pretrained(
-        str(source),
-        layout.name,
-        settings,
-        layers,
-        None if cls is None else cls.reshape(-1),
-        positions,
-        global_position,
-        tuple(sorted(left_over)),
-    )
+    _check_finite({**layers, "cls": cls, "positions": positions}, where)
+    unused = tuple(sorted(names[plain] for plain in left_over))
+    return Pretrained(where, layout.name, settings, layers, cls, positions, global_position, unused)
+
+
+def _plain_names(given: Mapping[str, Tensor], source: str) -> dict[str, str]:
+    """The names in the file by their plain form."""
+    names: dict[str, str] = {}
+    for name in given:
+        if (other := names.setdefault(_plain(name), name)) != name:
+            raise CheckpointError(f"Expected each tensor of {source} once (got both {other} and {name})")
+    return names
 
 
 def _plain(name: str) -> str:
@@ -95,12 +96,29 @@ def _sorted_out(tensors: Mapping[str, Tensor], source: str) -> tuple[Layout, dic
             raise CheckpointError(
                 f"Expected layers of {source} to be those of a {layout.name} (got {strange[0]}, {len(strange)} such)"
             )
+        _check_numbers([at[1] for at in inside.values()], source)
         found = {f"{int(at[1])}.{names[name[at.end() :]]}": tensors[name] for name, at in inside.items()}
         found |= {ours: tensors[name] for name, ours in fixed.items() if name in tensors}
-        return layout, found, [name for name in tensors if name not in inside and name not in fixed]
+        left_over = [name for name in tensors if name not in inside and name not in fixed]
+        _check_left_over(left_over, source)
+        return layout, found, left_over
     known = ", ".join(layout.name for layout in LAYOUTS)
     some = ", ".join(sorted(tensors)[:3]) or "no tensors"
     raise CheckpointError(f"Expected {source} to be laid out as one of: {known} (got {some}, ...)")
+
+
+def _check_numbers(numbers: Sequence[str], source: str) -> None:
+    """Refuse numbers of layers that two spellings would make one, or that are too long to be read as numbers."""
+    wrong = [number for number in numbers if not re.fullmatch(r"0|[1-9]\d{0,8}", number)]
+    if wrong:
+        raise CheckpointError(f"Expected layers of {source} to be counted 0, 1, 2, ... (got {wrong[0][:20]})")
+
+
+def _check_left_over(names: Sequence[str], source: str) -> None:
+    """Refuse what cannot be left out without computing something else."""
+    before = sorted(name for name in names if name.startswith("norm_pre"))
+    if before:
+        raise CheckpointError(f"Expected no norm before the first layer of {source}, as CLIP has one (got {before[0]})")
 
 
 def _settings(
@@ -112,34 +130,35 @@ def _settings(
     source: str,
 ) -> EncoderSettings:
     """The shape that the tensors have; what they do not show comes from the configuration, or from the caller."""
+    given = _shown(layout, found, source)
+    if heads is not None:
+        given["heads"] = heads
     try:
-        width, inner = found["0.norm_1.weight"].shape[0], found["0.up.weight"].shape[0]
-    except KeyError as error:
-        raise CheckpointError(f"Expected a first layer with norms and an MLP in {source} (got no {error})") from error
-    layers = 1 + max(int(name.split(".")[0]) for name in found if name[0].isdigit())
-    told: dict[str, Any] = {}
-    try:
-        if "model_type" in config:
-            told = EncoderSettings.from_config(config).described()
-        given = {
-            "family": layout.family,
-            "width": width,
-            "layers": layers,
-            "feed_forward": inner,
-            "qkv_bias": "0.q.bias" in found or "0.qkv.bias" in found,
-        }
-        wrong = {name: (told[name], size) for name, size in given.items() if name in told and told[name] != size}
-        if wrong:
-            name, (said, size) = next(iter(wrong.items()))
-            raise CheckpointError(f"Expected {name} {said} in {source} as its config.json says (got {size})")
-        heads = heads or told.get("heads") or _named_heads(str(config.get("architecture", "")))
-        if heads is None:
+        told = EncoderSettings.from_config(config).described() if "model_type" in config else {}
+        for name, value in given.items():
+            if name in told and told[name] != value:
+                raise CheckpointError(f"Expected {name} {told[name]} in {source} as its config.json says (got {value})")
+        named = _named_heads(str(config.get("architecture", "")))
+        fields = {"eps": layout.eps, "heads": named, **told, **given}
+        if fields["heads"] is None:
             raise CheckpointError(f"Expected heads=, which the weights of {source} do not show (got none)")
-        return EncoderSettings(**{"activation": "gelu", "eps": layout.eps, **told, **given, "heads": heads}).resized(
-            **({} if eps is None else {"eps": eps})
-        )
+        return EncoderSettings(**(fields if eps is None else {**fields, "eps": eps}))
     except RangeError as error:
         raise CheckpointError(f"{error}, in {source}") from error
+
+
+def _shown(layout: Layout, found: Mapping[str, Tensor], source: str) -> dict[str, Any]:
+    """What the tensors show of the shape of their encoder."""
+    for name in ("0.norm_1.weight", "0.up.weight"):
+        if name not in found or found[name].dim() == 0:
+            raise CheckpointError(f"Expected a first layer with norms and an MLP in {source} (got no {name})")
+    return {
+        "family": layout.family,
+        "width": found["0.norm_1.weight"].shape[0],
+        "layers": 1 + max(int(name.split(".")[0]) for name in found if name[0].isdigit()),
+        "feed_forward": found["0.up.weight"].shape[0],
+        "qkv_bias": "0.q.bias" in found or "0.qkv.bias" in found,
+    }
 
 
 def _named_heads(architecture: str) -> int | None:
@@ -156,14 +175,7 @@ def _layers(settings: EncoderSettings, found: Mapping[str, Tensor], source: str)
     layers = {}
     for i in range(settings.layers):
         here = {name.split(".", 1)[1]: x for name, x in found.items() if name.startswith(f"{i}.")}
-        for kind in _LINEAR:
-            if f"qkv.{kind}" in here:
-                fused = here.pop(f"qkv.{kind}")
-                if fused.shape[0] != 3 * width:
-                    raise CheckpointError(
-                        f"Expected layer {i} of {source} to have {3 * width} rows in qkv (got {fused.shape[0]})"
-                    )
-                here |= {f"{part}.{kind}": x for part, x in zip("qkv", fused.chunk(3), strict=True)}
+        here = _apart(here, width, f"layer {i} of {source}")
         for name, shape in shapes.items():
             for kind in _LINEAR:
                 if kind == "bias" and name in "qkv" and not settings.qkv_bias:
@@ -181,6 +193,22 @@ def _layers(settings: EncoderSettings, found: Mapping[str, Tensor], source: str)
     return layers
 
 
+def _apart(here: Mapping[str, Tensor], width: int, where: str) -> dict[str, Tensor]:
+    """The tensors of one layer, q, k and v apart where one tensor holds all three."""
+    apart = dict(here)
+    for kind in _LINEAR:
+        fused = apart.pop(f"qkv.{kind}", None)
+        if fused is None:
+            continue
+        rows = fused.shape[0] if fused.dim() else 0
+        if rows != 3 * width:
+            raise CheckpointError(f"Expected {where} to have {3 * width} rows in qkv (got {rows})")
+        if any(f"{part}.{kind}" in here for part in "qkv"):
+            raise CheckpointError(f"Expected {where} to have q, k and v in one tensor, or apart (got both)")
+        apart |= {f"{part}.{kind}": x for part, x in zip("qkv", fused.chunk(3), strict=True)}
+    return apart
+
+
 def _fitting(x: Tensor | None, shape: tuple[int, ...], what: str) -> Tensor:
     if x is None:
         raise CheckpointError(f"Expected {what} (got none)")
@@ -189,22 +217,55 @@ def _fitting(x: Tensor | None, shape: tuple[int, ...], what: str) -> Tensor:
     return x
 
 
+def _cls(found: Mapping[str, Tensor], width: int, source: str) -> Tensor | None:
+    """The global token, (width,)."""
+    cls = found.get("cls")
+    if cls is None:
+        return None
+    if cls.numel() != width or not cls.is_floating_point():
+        raise CheckpointError(f"Expected cls of {source} to have {width} numbers (got {_shape_or_dtype(cls)})")
+    return cls.reshape(width)
+
+
 def _positions(
     found: Mapping[str, Tensor], settings: EncoderSettings, config: Mapping[str, Any], source: str
 ) -> tuple[Tensor | None, bool]:
     """The positions, (count, width), and whether the first is the global token's."""
-    positions = found.get("positions")
-    if positions is None or (settings.family == "vit" and positions.dim() == 2):
+    given = found.get("positions")
+    if given is None or (settings.family == "vit" and given.dim() == 2):
         return None, False  # tables (rows, width) under that name are of other kinds of positions
-    if positions.shape[-1] != settings.width:
-        raise CheckpointError(
-            f"Expected positions of width {settings.width} in {source} (got {tuple(positions.shape)})"
-        )
-    positions = positions.reshape(-1, settings.width)
+    positions = _rows(given, settings.width, "positions", source)
     if settings.family == "vit":
         return positions, round(len(positions) ** 0.5) ** 2 != len(positions)
-    # RoBERTa counts from the number after the padding's
-    first = 0 if config.get("model_type", "bert") == "bert" else config.get("pad_token_id", 1) + 1
-    positions = positions[first:]
-    types = found.get("types")
-    return (positions if types is None else positions + types[:1]), True
+    positions = positions[_first_position(config, source) :]
+    if "types" in found:
+        positions = positions + _rows(found["types"], settings.width, "types", source)[:1]
+    return positions, True
+
+
+def _first_position(config: Mapping[str, Any], source: str) -> int:
+    """Where positions begin: those of a RoBERTa after the number that stands for padding."""
+    if config.get("model_type", "bert") == "bert":
+        return 0
+    padding = config.get("pad_token_id", 1)
+    if type(padding) is not int or padding < 0:
+        raise CheckpointError(f"Expected pad_token_id of {source} to be a whole number (got {padding!r})")
+    return padding + 1
+
+
+def _rows(x: Tensor, width: int, name: str, source: str) -> Tensor:
+    """A table (rows, width) that has a row."""
+    if not x.is_floating_point() or x.dim() == 0 or x.shape[-1] != width or x.numel() == 0:
+        raise CheckpointError(f"Expected {name} of width {width} in {source} (got {_shape_or_dtype(x)})")
+    return x.reshape(-1, width)
+
+
+def _shape_or_dtype(x: Tensor) -> str:
+    return str(tuple(x.shape) if x.is_floating_point() else x.dtype)
+
+
+def _check_finite(tensors: Mapping[str, Tensor | None], source: str) -> None:
+    for name, x in tensors.items():
+        # in the precision that they will have here; some are kept in dtypes without such a test
+        if x is not None and not bool(torch.isfinite(x.float()).all()):
+            raise CheckpointError(f"Expected finite weights in {source} (got NaN or infinity in {name})")

@@ -7,15 +7,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, ShapeError
+from probsym.checks import check_size
+from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
+
+_INTEGERS = (torch.int64, torch.int32)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # tensors have no one truth value to compare by
 class EdgeList:
     """The non-zero entries of an array (batch, n, n) or (batch, n, n, c).
 
     Args:
         index: integers (3, edges): batch item, row, column of each. The same place may occur twice; it counts twice.
+            Places outside the array are refused on the CPU. On other devices they are not looked for, since that would
+            wait for the device: there they are the caller's to avoid.
         values: (edges,) or (edges, c).
         batch, n: the sizes of the array.
 
@@ -32,15 +37,20 @@ class EdgeList:
     n: int
 
     def __post_init__(self) -> None:
-        if self.index.dtype not in (torch.int64, torch.int32):
-            raise DtypeError(f"Expected index to be integers (got {self.index.dtype})")
+        _check_integers(self.index, "index")
+        if not isinstance(self.values, Tensor):
+            raise DtypeError(f"Expected values to be a tensor (got {type(self.values).__name__})")
+        check_size(self.batch, "batch", least=0)
+        check_size(self.n, "n", least=0)
         if self.index.dim() != 2 or self.index.shape[0] != 3:
             raise ShapeError(f"Expected index to be (3, edges): item, row, column (got {tuple(self.index.shape)})")
-        if self.values.dim() not in (1, 2) or self.values.shape[0] != self.index.shape[1]:
-            raise ShapeError(
-                f"Expected values to be ({self.index.shape[1]},) or ({self.index.shape[1]}, c) "
-                f"(got {tuple(self.values.shape)})"
-            )
+        count = self.index.shape[1]
+        if self.values.dim() not in (1, 2) or self.values.shape[0] != count:
+            raise ShapeError(f"Expected values to be ({count},) or ({count}, c) (got {tuple(self.values.shape)})")
+        if self.index.device != self.values.device:
+            raise DeviceError(f"Expected index to be on {self.values.device} like values (got {self.index.device})")
+        if _readable(self.index) and count:
+            self._check_places()
 
     @property
     def shape(self) -> torch.Size:
@@ -54,6 +64,8 @@ class EdgeList:
     @staticmethod
     def from_dense(x: Tensor) -> EdgeList:
         """The entries (batch, n, n) or (batch, n, n, c) that have any number but zero."""
+        if not isinstance(x, Tensor):
+            raise DtypeError(f"Expected x to be a tensor (got {type(x).__name__})")
         if x.dim() not in (3, 4) or x.shape[1] != x.shape[2]:
             raise ShapeError(f"Expected x to be (batch, n, n) or (batch, n, n, c) (got {tuple(x.shape)})")
         index = (x != 0 if x.dim() == 3 else (x != 0).any(-1)).nonzero().T
@@ -65,13 +77,44 @@ class EdgeList:
 
     def permuted(self, p: Tensor) -> EdgeList:
         """The array y with `y[b, j, k] = x[b, p[b, j], p[b, k]]`, for indices p (batch, n)."""
-        if tuple(p.shape) != (self.batch, self.n):
-            raise ShapeError(f"Expected p to be {(self.batch, self.n)} (got {tuple(p.shape)})")
-        place = torch.empty_like(p).scatter_(1, p, torch.arange(self.n, device=p.device).expand_as(p))
-        item, row, column = self.index
+        self._check_permutation(p)
+        p = p.long()
+        # not empty_like: where p is no permutation, unseen on a GPU, places are wrong but stay inside the array
+        place = torch.zeros_like(p).scatter_(1, p, torch.arange(self.n, device=p.device).expand_as(p))
+        item, row, column = self.index.long()
         return EdgeList(torch.stack([item, place[item, row], place[item, column]]), self.values, self.batch, self.n)
 
     def to(self, target: torch.device | torch.dtype | str) -> EdgeList:
         """On another device, or with values of another dtype."""
         index = self.index if isinstance(target, torch.dtype) else self.index.to(target)
         return EdgeList(index, self.values.to(target), self.batch, self.n)
+
+    def _check_places(self) -> None:
+        lowest, highest = (found.tolist() for found in torch.aminmax(self.index, dim=1))
+        most = self.batch - 1, self.n - 1, self.n - 1
+        if min(lowest) < 0 or any(found > last for found, last in zip(highest, most, strict=True)):
+            raise RangeError(
+                f"Expected places in an array of {(self.batch, self.n, self.n)} "
+                f"(got items {lowest[0]} to {highest[0]}, rows {lowest[1]} to {highest[1]}, "
+                f"columns {lowest[2]} to {highest[2]})"
+            )
+
+    def _check_permutation(self, p: Tensor) -> None:
+        _check_integers(p, "p")
+        if tuple(p.shape) != (self.batch, self.n):
+            raise ShapeError(f"Expected p to be {(self.batch, self.n)} (got {tuple(p.shape)})")
+        if p.device != self.index.device:
+            raise DeviceError(f"Expected p to be on {self.index.device} like the edges (got {p.device})")
+        if _readable(p) and not torch.equal(p.long().sort(1).values, torch.arange(self.n).expand_as(p)):
+            raise RangeError(f"Expected p to be the numbers 0 to {self.n - 1} in every row (got others)")
+
+
+def _check_integers(x: Tensor, what: str) -> None:
+    if not isinstance(x, Tensor) or x.dtype not in _INTEGERS:
+        found = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise DtypeError(f"Expected {what} to be integers (got {found})")
+
+
+def _readable(x: Tensor) -> bool:
+    """Whether the numbers can be looked at without waiting for a device, or breaking a compiled graph."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from probsym.bases.rates import is_number, is_rate
 from probsym.errors import DependencyError, RangeError
 
 
@@ -42,10 +43,16 @@ class EncoderSettings:
         sizes = {name: getattr(self, name) for name in ("width", "layers", "heads", "feed_forward")}
         if any(type(size) is not int or size < 1 for size in sizes.values()) or self.width % self.heads:
             raise RangeError(f"Expected whole numbers of 1 or more, and heads that divide the width (got {sizes})")
+        if type(self.qkv_bias) is not bool:
+            raise RangeError(f"Expected qkv_bias to be True or False (got {self.qkv_bias!r})")
         if not self.qkv_bias and self.family == "bert":
             raise RangeError("Expected an encoder of the family bert to have biases (got qkv_bias=False)")
-        if not (0 <= self.dropout < 1 and 0 <= self.attention_dropout < 1):
-            raise RangeError(f"Expected dropout in [0, 1) (got {self.dropout} and {self.attention_dropout})")
+        if self.activation not in ACTIVATIONS:
+            raise RangeError(f"Expected activation to be one of {', '.join(ACTIVATIONS)} (got {self.activation!r})")
+        if not is_number(self.eps) or not 0 <= self.eps < float("inf"):
+            raise RangeError(f"Expected eps to be finite and 0 or more (got {self.eps!r})")
+        if not is_rate(self.dropout) or not is_rate(self.attention_dropout):
+            raise RangeError(f"Expected dropout in [0, 1) (got {self.dropout!r} and {self.attention_dropout!r})")
 
     @staticmethod
     def of(given: str | Mapping[str, Any] | Any) -> EncoderSettings:
@@ -60,7 +67,7 @@ class EncoderSettings:
             known = {one.name for one in fields(EncoderSettings)}
             needed = known - {"activation", "eps", "qkv_bias", "dropout", "attention_dropout"}
             if not needed <= set(given) <= known:
-                raise RangeError(f"Expected an encoder to be described by {sorted(known)} (got {sorted(given)})")
+                raise RangeError(f"Expected an encoder to be described by {sorted(known)} (got {_names(given)})")
             return EncoderSettings(**given)
         if hasattr(given, "model_type") and hasattr(given, "to_dict"):
             return EncoderSettings.from_config({**given.to_dict(), "model_type": given.model_type})
@@ -70,7 +77,7 @@ class EncoderSettings:
     def from_config(config: Mapping[str, Any]) -> EncoderSettings:
         """From what `config.json` of a model in `transformers` holds."""
         kind = config.get("model_type")
-        if kind not in MODEL_TYPES:
+        if not isinstance(kind, str) or kind not in MODEL_TYPES:
             raise RangeError(f"Expected model_type to be one of {', '.join(MODEL_TYPES)} (got {kind!r})")
         if config.get("position_embedding_type", "absolute") != "absolute":
             raise RangeError(f"Expected absolute positions (got {config['position_embedding_type']!r})")
@@ -88,7 +95,7 @@ class EncoderSettings:
                 attention_dropout=config.get("attention_probs_dropout_prob", 0.0),
             )
         except KeyError as error:
-            raise RangeError(f"Expected a configuration with {error} (got {sorted(config)})") from error
+            raise RangeError(f"Expected a configuration with {error} (got {_names(config)})") from error
 
     def described(self) -> dict[str, Any]:
         """As plain values, which `of` takes back."""
@@ -100,6 +107,19 @@ class EncoderSettings:
 
 
 FAMILIES = ("vit", "bert")
+ACTIVATIONS = (
+    "gelu",
+    "gelu_fast",
+    "gelu_new",
+    "gelu_python",
+    "gelu_pytorch_tanh",
+    "quick_gelu",
+    "relu",
+    "silu",
+    "swish",
+    "tanh",
+)
+"""Of those in `transformers`, the ones that encoders have; listed here, so that it need not be imported to check."""
 MODEL_TYPES = {"vit": "vit", "bert": "bert", "roberta": "bert", "xlm-roberta": "bert"}
 SHAPES = {
     "vit-ti": EncoderSettings("vit", 192, 12, 3, 768),
@@ -126,6 +146,8 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(settings.width, eps=settings.eps) if vit else None
 
     def forward(self, tokens: Tensor) -> Tensor:
+        if len(tokens) == 0:  # attention in the library does not take an empty batch
+            return tokens
         if self.embedding_norm is not None:
             tokens = self.embedding_norm(tokens)
         tokens = self.dropout(tokens)
@@ -135,6 +157,10 @@ class Encoder(nn.Module):
             else:
                 tokens = layer(tokens)
         return tokens if self.norm is None else self.norm(tokens)
+
+
+def _names(given: Mapping[Any, Any]) -> list[str]:
+    return sorted(str(name) for name in given)
 
 
 def _layers(settings: EncoderSettings) -> nn.ModuleList:
@@ -152,9 +178,9 @@ def _layers(settings: EncoderSettings) -> nn.ModuleList:
         "num_attention_heads": settings.heads,
         "intermediate_size": settings.feed_forward,
         "hidden_act": settings.activation,
-        "layer_norm_eps": settings.eps,
-        "hidden_dropout_prob": settings.dropout,
-        "attention_probs_dropout_prob": settings.attention_dropout,
+        "layer_norm_eps": float(settings.eps),  # whole numbers are refused
+        "hidden_dropout_prob": float(settings.dropout),
+        "attention_probs_dropout_prob": float(settings.attention_dropout),
         "attn_implementation": "sdpa",
     }
     if settings.family == "vit":

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym.bases.activations import known_activation
-from probsym.bases.arrays import Arrays, channels_last, check_mask
+from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
 from probsym.bases.gnn import mean_over_items
 from probsym.checks import check_size
 from probsym.errors import SignatureError
@@ -17,7 +17,7 @@ class GCN(Part, nn.Module):
     A head, Linear, activation, Linear, gives the output for each node, or for the mean over the nodes.
 
     `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2 without channels, entries
-    0 or more; mask booleans (batch, nodes).
+    0 or more; mask booleans (batch, nodes), or several by name.
 
     >>> GCN("n 2, n n -> 10")(torch.rand(8, 64, 2), torch.ones(8, 64, 64)).shape
     torch.Size([8, 10])
@@ -48,9 +48,9 @@ class GCN(Part, nn.Module):
             nn.Linear(width, width), function(), nn.Linear(width, self.arrays.output.width), *last
         )
 
-    def forward(self, *inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, *inputs: Tensor, mask: Mask | None = None) -> Tensor:
         batch, n = self.arrays.check(inputs)
-        check_mask(mask, batch, n)
+        mask = items_mask(mask, batch, n, inputs[0].device)
         dtype = next(self.parameters()).dtype
         given = [(a.order, channels_last(a, x, dtype)) for a, x in zip(self.arrays.inputs, inputs, strict=True)]
         hidden = torch.cat([x for order, x in given if order == 1], -1)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from probsym.bases.activations import known_activation
-from probsym.bases.arrays import Arrays, channels_last, check_mask
+from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
 from probsym.bases.gnn import mean_over_items
 from probsym.checks import check_size
 from probsym.errors import SignatureError
@@ -20,8 +20,8 @@ class GINID(Part, nn.Module):
     for each node, or for the mean over the nodes. The numbers make it blind to no graph, and not invariant; with
     `identifiers=False` it is a plain GIN, which is.
 
-    `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2, whose channels are summed
-    as absolute values; mask booleans (batch, nodes).
+    `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2, whose channels, if it
+    has any, are summed as absolute values; mask booleans (batch, nodes), or several by name.
 
     Args:
         arrays: what goes in and comes out, like "n 2, n n -> 10".
@@ -61,13 +61,14 @@ class GINID(Part, nn.Module):
             nn.Linear(width, width), function(), nn.Linear(width, self.arrays.output.width), *last
         )
 
-    def forward(self, *inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, *inputs: Tensor, mask: Mask | None = None) -> Tensor:
         batch, n = self.arrays.check(inputs, most=self.n if self.identifiers else None)
-        check_mask(mask, batch, n)
+        mask = items_mask(mask, batch, n, inputs[0].device)
         dtype = next(self.parameters()).dtype
-        given = [(a.order, channels_last(a, x, dtype)) for a, x in zip(self.arrays.inputs, inputs, strict=True)]
-        features = [x for order, x in given if order == 1]
-        (adjacency,) = [x.squeeze(-1) if x.shape[-1] == 1 else x.abs().sum(-1) for order, x in given if order == 2]
+        given = [(array, channels_last(array, x, dtype)) for array, x in zip(self.arrays.inputs, inputs, strict=True)]
+        features = [x for array, x in given if array.order == 1]
+        ((pairs, links),) = [(array, x) for array, x in given if array.order == 2]
+        adjacency = links.squeeze(-1) if pairs.channels is None else links.abs().sum(-1)
         if self.identifiers:
             numbers = torch.eye(n, dtype=dtype, device=adjacency.device)
             features.append(pad(numbers, (0, self.n - n)).expand(batch, -1, -1))

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym.bases.activations import known_activation
-from probsym.bases.arrays import Arrays, channels_last, check_mask
+from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
 from probsym.checks import check_size
 from probsym.part import Part
 
@@ -15,10 +15,11 @@ class GNN(Part, nn.Module):
         m_ij = MLP(h_i, h_j, e_ij)        h_i <- h_i + MLP(h_i, sum over j != i of m_ij)
 
     h starts as a linear map of the arrays of order 1, and of order 0, which every item gets; e are the arrays of order
-    2. A last MLP gives the output, for each item or, for an output of order 0, for their mean.
+    2. Without any of the former, h starts as the same vector for every item. A last MLP gives the output, for each item
+    or, for an output of order 0, for their mean.
 
-    `forward(*inputs, mask=None)`: inputs as `arrays` says, mask booleans (batch, n). The paper's model for particles
-    has 92,103 parameters:
+    `forward(*inputs, mask=None)`: inputs as `arrays` says, mask booleans (batch, n), or several by name. The paper's
+    model for particles has 92,103 parameters:
 
     >>> model = GNN("n 3, n 3, n n 2 -> n 3", width=60, layers=4)
     >>> sum(one.numel() for one in model.parameters())
@@ -34,18 +35,22 @@ class GNN(Part, nn.Module):
         check_size(width, "width")
         check_size(layers, "layers", least=0)
         function = known_activation(activation)
-        self.embed = nn.Linear(self.arrays.width(0) + self.arrays.width(1), width)
+        features = self.arrays.width(0) + self.arrays.width(1)
+        self.constant = features == 0
+        self.embed = nn.Linear(features + self.constant, width)
         self.layers = nn.ModuleList(_Messages(width, self.arrays.width(2), function) for _ in range(layers))
         self.head = nn.Sequential(nn.Linear(width, width), function(), nn.Linear(width, self.arrays.output.width))
 
-    def forward(self, *inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, *inputs: Tensor, mask: Mask | None = None) -> Tensor:
         batch, n = self.arrays.check(inputs)
-        check_mask(mask, batch, n)
+        mask = items_mask(mask, batch, n, inputs[0].device)
         dtype = self.embed.weight.dtype
         given = [(a.order, channels_last(a, x, dtype)) for a, x in zip(self.arrays.inputs, inputs, strict=True)]
         nodes = [x if order else x.unsqueeze(1).expand(-1, n, -1) for order, x in given if order < 2]
         edges = [x for order, x in given if order == 2]
-        hidden = self.embed(torch.cat(nodes, -1) if nodes else inputs[0].new_zeros(batch, n, 0, dtype=dtype))
+        if self.constant:
+            nodes.append(edges[0].new_ones(batch, n, 1))
+        hidden = self.embed(torch.cat(nodes, -1))
         pairs = torch.cat(edges, -1) if edges else None
         linked = ~torch.eye(n, dtype=torch.bool, device=hidden.device).expand(batch, n, n)
         if mask is not None:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym.bases.activations import known_activation
+from probsym.bases.rates import check_rate
 from probsym.errors import DtypeError, RangeError, ShapeError
 from probsym.part import Part
 
@@ -43,8 +44,7 @@ class MLP(Part, nn.Module):
                 f"Expected shape to hold {self.widths[-1]} numbers like the last width "
                 f"(got {math.prod(self.shape)}: {self.shape})"
             )
-        if not 0 <= dropout < 1:
-            raise RangeError(f"Expected dropout to be in [0, 1) (got {dropout})")
+        check_rate(dropout, "dropout")
         between = known_activation(activation)
         layers: list[nn.Module] = [nn.Linear(self.widths[0], self.widths[1])]
         for width, following in zip(self.widths[1:], self.widths[2:], strict=False):

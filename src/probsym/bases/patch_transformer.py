@@ -16,6 +16,7 @@ from probsym.bases.checkpoints import Pretrained, read_pretrained
 from probsym.bases.edge_list import EdgeList
 from probsym.bases.encoders import Encoder, EncoderSettings
 from probsym.bases.patches import SCALE, Detokenize, Tokenize
+from probsym.bases.rates import is_rate
 from probsym.checks import check_size
 from probsym.errors import CheckpointError, RangeError
 from probsym.part import Part
@@ -23,7 +24,10 @@ from probsym.part import Part
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What became of a checkpoint: names of ours that were loaded, resized or left new, and of its own left over."""
+    """What became of a checkpoint: names of ours that were loaded or left new, and of its own left over.
+
+    `resized` are those of the loaded that were interpolated to another grid.
+    """
 
     source: str
     layout: str
@@ -59,7 +63,8 @@ class PatchTransformer(Part, nn.Module):
         diagonal_inputs: whether arrays of order 1 stand on the diagonal of one of order 2.
         diagonal_output: whether an output of order 1 is read from the diagonal of one of order 2.
         patch_dropout: in training, the share of tokens that are left out, drawn anew for every row; a pair (low, high)
-            to draw the share too, once a call. Only for outputs of order 0.
+            to draw the share too, once a call, which cannot be compiled as one graph, since the number of tokens is
+            then known only when it runs. Only for outputs of order 0.
         checkpointing: save memory in training by computing each layer again in the backward pass.
 
     >>> tiny = {"family": "vit", "width": 32, "layers": 2, "heads": 4, "feed_forward": 64}
@@ -106,7 +111,7 @@ class PatchTransformer(Part, nn.Module):
         return {**super().arguments, "encoder": self.encoder.settings.described()}
 
     def forward(self, *inputs: Tensor | EdgeList) -> Tensor:
-        batch, n = self.arrays.check(inputs, most=self.n)
+        batch, n = self.arrays.check(inputs, most=self.n, edges=True)
         tokens = self.tokenize(*inputs) + self.positions[1:]
         if self.training and self.patch_dropout[1] > 0:
             tokens = self._thinned(tokens)
@@ -150,7 +155,7 @@ class PatchTransformer(Part, nn.Module):
                 "google/vit-base-patch16-224-in21k".
             arrays, n, grid: as for a new one.
             encoder: the shape that is expected, if the checkpoint is to be refused unless it has it.
-            heads: attention heads, where no configuration says.
+            heads: attention heads, where no configuration says; refused where one says otherwise.
             layer_norm_eps: what its norms add to the variance, where no configuration says, or it should not count.
             dropout: inside the encoder, on hidden tokens and attention; as its configuration says if None.
             revision, cache_dir, token, local_files_only: for the hub.
@@ -178,17 +183,18 @@ class PatchTransformer(Part, nn.Module):
     def _load(self, found: Pretrained) -> LoadReport:
         own = dict(self.named_parameters())
         loaded = {f"encoder.{name}": x for name, x in found.layers.items()}
-        resized = []
+        resized: tuple[str, ...] = ()
         if found.cls is not None:
             loaded["cls"] = found.cls
         if found.positions is not None:
             loaded["positions"] = self._fitted(found)
-            if len(found.positions) != len(self.positions):
-                resized.append("positions")
+            patches = len(found.positions) - found.global_position
+            if found.settings.family == "vit" and patches != self.grid**2:
+                resized = ("positions",)
         for name, x in loaded.items():
             own[name].copy_(x)
         new = tuple(name for name in own if name not in loaded)
-        return LoadReport(found.source, found.layout, tuple(loaded), tuple(resized), new, found.left_over)
+        return LoadReport(found.source, found.layout, tuple(loaded), resized, new, found.left_over)
 
     def _fitted(self, found: Pretrained) -> Tensor:
         """The positions of a checkpoint for this grid: those of images are resized, those of texts cut off."""
@@ -218,13 +224,13 @@ class PatchTransformer(Part, nn.Module):
 def _rates(given: float | Sequence[float]) -> tuple[float, float]:
     """The lowest and highest share of tokens to drop."""
     pair = tuple(given) if isinstance(given, Sequence) else (given, given)
-    if len(pair) != 2 or not 0 <= pair[0] <= pair[1] < 1:
-        raise RangeError(f"Expected patch_dropout to be in [0, 1), or a pair (low, high) of such (got {given})")
+    if len(pair) != 2 or not all(is_rate(one) for one in pair) or pair[0] > pair[1]:
+        raise RangeError(f"Expected patch_dropout to be in [0, 1), or a pair (low, high) of such (got {given!r})")
     return float(pair[0]), float(pair[1])
 
 
 def _check_expected(found: EncoderSettings, expected: EncoderSettings, source: str) -> None:
-    for name in ("family", "width", "layers", "heads", "feed_forward"):
+    for name in ("family", "width", "layers", "heads", "feed_forward", "activation", "qkv_bias"):
         if getattr(found, name) != getattr(expected, name):
             raise CheckpointError(
                 f"Expected an encoder with {name} {getattr(expected, name)} (got {getattr(found, name)} in {source})"

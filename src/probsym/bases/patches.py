@@ -57,8 +57,8 @@ class Tokenize(nn.Module):
         missing = self.grid * self.side - n
         if missing:
             x = pad(x, (0, 0, 0, missing, 0, missing))
-        x = x.view(batch, self.grid, self.side, self.grid, self.side, channels).transpose(2, 3)
-        return x.reshape(batch, self.grid**2, -1) @ weight
+        x = x.reshape(batch, self.grid, self.side, self.grid, self.side, channels).transpose(2, 3)
+        return x.reshape(batch, self.grid**2, self.side**2 * channels) @ weight
 
     def _from_edges(self, edges: EdgeList, weight: Tensor) -> Tensor:
         values = edges.values.to(weight.dtype)
@@ -74,13 +74,13 @@ class Tokenize(nn.Module):
             found = embedding_bag(
                 places.flatten(), weight, starts, mode="sum", per_sample_weights=values[order].flatten()
             )
-        return found.view(edges.batch, self.grid**2, -1)
+        return found.view(edges.batch, self.grid**2, weight.shape[1])
 
     def _from_items(self, x: Tensor, weight: Tensor) -> Tensor:
         """Pieces in a row, one a token, or those of the diagonal patches."""
         batch, n, channels = x.shape
         pieces, size = (self.grid, self.side) if self.diagonal else (self.grid**2, self.piece)
-        x = pad(x, (0, 0, 0, pieces * size - n)).view(batch, pieces, size * channels)
+        x = pad(x, (0, 0, 0, pieces * size - n)).reshape(batch, pieces, size * channels)
         found = x @ weight
         if not self.diagonal:
             return found
@@ -119,6 +119,7 @@ class Detokenize(nn.Module):
             found = found.reshape(batch, self.grid * self.side, self.grid * self.side, channels)[:, :n, :n]
         else:
             used = tokens[:, 1 :: self.grid + 1] if self.diagonal else tokens[:, 1:]
-            found = (used @ self.weight).reshape(batch, -1, channels)[:, :n]
+            size = self.side if self.diagonal else self.piece
+            found = (used @ self.weight).reshape(batch, used.shape[1] * size, channels)[:, :n]
         found = found + self.bias
         return found.squeeze(-1) if self.output.channels is None else found

@@ -6,7 +6,8 @@ from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
 from probsym.bases.activations import known_activation
-from probsym.bases.arrays import Arrays, channels_last, check_mask
+from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
+from probsym.bases.rates import check_rate
 from probsym.checks import check_size
 from probsym.errors import RangeError
 from probsym.part import Part
@@ -23,8 +24,8 @@ class SequenceTransformer(Part, nn.Module):
     head ReLU-Linear-ReLU-Linear follow. An output of lower order is read from the diagonal, one of order 0 from the
     mean over the tokens.
 
-    `forward(*inputs, mask=None)`: inputs as `arrays` says; mask booleans (batch, items), which keeps padding from being
-    attended to. The paper's model for particles has 208,387 parameters:
+    `forward(*inputs, mask=None)`: inputs as `arrays` says; mask booleans (batch, items), or several by name, which
+    keeps padding from being attended to. The paper's model for particles has 208,387 parameters:
 
     >>> model = SequenceTransformer("n 3, n 3, n n 2 -> n 3", n=5)
     >>> sum(one.numel() for one in model.parameters())
@@ -52,14 +53,14 @@ class SequenceTransformer(Part, nn.Module):
     ) -> None:
         super().__init__()
         self.arrays = Arrays.parse(arrays)
-        self.order = max(self.arrays.order, 1)
+        self.arrays.allow("SequenceTransformer")
+        self.order = self.arrays.order
         self.n = check_size(n, "n")
         check_size(width, "width")
         check_size(layers, "layers", least=0)
         if width % check_size(heads, "heads"):
             raise RangeError(f"Expected heads to divide the width {width} (got {heads})")
-        if not 0 <= dropout < 1:
-            raise RangeError(f"Expected dropout to be in [0, 1) (got {dropout})")
+        dropout = check_rate(dropout, "dropout")
         inner = width if feed_forward is None else check_size(feed_forward, "feed_forward")
         self.embed = nn.Linear(sum(array.width for array in self.arrays.inputs), width)
         self.positions = nn.Parameter(0.02 * torch.randn(*[self.n] * self.order, width))
@@ -70,9 +71,9 @@ class SequenceTransformer(Part, nn.Module):
             nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, self.arrays.output.width)
         )
 
-    def forward(self, *inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, *inputs: Tensor, mask: Mask | None = None) -> Tensor:
         batch, n = self.arrays.check(inputs, most=self.n)
-        check_mask(mask, batch, n)
+        mask = items_mask(mask, batch, n, inputs[0].device)
         places = self.positions[(slice(n),) * self.order]
         tokens = (self.embed(self._joined(inputs, batch, n)) + places).flatten(1, self.order)
         real = None if mask is None else _real_tokens(mask, self.order)
@@ -87,7 +88,7 @@ class SequenceTransformer(Part, nn.Module):
         for array, given in zip(self.arrays.inputs, inputs, strict=True):
             x = channels_last(array, given, self.embed.weight.dtype)
             if array.order == 0:
-                x = x.view(batch, *[1] * self.order, -1).expand(-1, *[n] * self.order, -1)
+                x = x.view(batch, *[1] * self.order, array.width).expand(-1, *[n] * self.order, -1)
             for axis in range(array.order, self.order if array.order else 0):
                 x = torch.diag_embed(x.movedim(axis, -1), dim1=axis, dim2=axis + 1)
             parts.append(x)
@@ -128,11 +129,18 @@ class _Layer(nn.Module):
         if tokens.shape[1] > FEW:
             found = scaled_dot_product_attention(queries, keys, values, seen, rate)
         else:
-            weights = (queries * queries.shape[-1] ** -0.5) @ keys.mT
-            if seen is not None:
-                weights = torch.where(seen, weights, -torch.inf)
-            found = drop(weights.softmax(-1), rate) @ values
+            found = drop(_weights(queries, keys, seen), rate) @ values
         return found.transpose(1, 2).flatten(2)
+
+
+def _weights(queries: Tensor, keys: Tensor, seen: Tensor | None) -> Tensor:
+    """How much each query takes of each key: shares of those that are seen, and nothing where none is."""
+    scores = (queries * queries.shape[-1] ** -0.5) @ keys.mT
+    if seen is None:
+        return scores.softmax(-1)
+    # the lowest number rather than -inf: a softmax of nothing but -inf is NaN, and so is its gradient
+    shares = torch.where(seen, scores, torch.finfo(scores.dtype).min).softmax(-1)
+    return torch.where(seen, shares, 0)
 
 
 def _real_tokens(mask: Tensor, order: int) -> Tensor:

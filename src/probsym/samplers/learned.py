@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -64,6 +65,12 @@ class Learned(Sampler):
         self.net, self.eta, self.tau = net, float(noise), float(tau)
         self.reads = as_reads(reads)
         self.fixed_noise, self.seed = fixed_noise, seed
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As `Part` has them, the noise as it is now; a subclass may not take any."""
+        found = super().arguments
+        return {**found, "noise": self.eta} if "noise" in found else found
 
     def extra_repr(self) -> str:
         fixed = f", fixed_noise=True, seed={self.seed}" if self.fixed_noise else ""

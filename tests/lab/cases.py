@@ -1,0 +1,156 @@
+"""Recipes so small that a run takes a second: decorated cycles of 12 nodes, an MLP of width 16."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+
+from probsym import bases
+from probsym.data import decorated_cycles
+from probsym.lab.engine import Engine
+from probsym.lab.examples import Splits
+from probsym.lab.methods import GRAPH_METHODS, symmetrized_graphs
+from probsym.lab.recipe import Recipe, Settings
+from probsym.lab.recipes.graphs import Classification, as_examples
+from probsym.lab.run import Options, make_fabric, run
+from probsym.lab.separation import SeparationRecipe
+from probsym.lab.training import Training, make_engine
+
+NODES = 12
+SETTINGS = Settings(epochs=3, batch_size=10, learning_rate=3e-3, clip=0.1, samples=2, eval_samples=3)
+CPU = Options(device="cpu", checkpoint_every=0)
+
+
+class Tiny(Classification):
+    """40 graphs to learn from, 20 to choose by, 30 to test."""
+
+    name = "tiny"
+    sizes = (40, 20, 30)
+
+    def load(self) -> Splits:
+        generator = torch.Generator().manual_seed(0)
+        starts = (0, self.sizes[0], sum(self.sizes[:2]))
+        return Splits(
+            *(
+                as_examples(decorated_cycles(size, NODES, generator), start)
+                for size, start in zip(self.sizes, starts, strict=True)
+            )
+        )
+
+
+class Failing(Tiny):
+    """A loss that is NaN from the ninth call on, in the third epoch; so are its gradients."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def loss(self, output: Tensor, targets: Tensor) -> Tensor:
+        if output.requires_grad:
+            self.calls += 1
+        return super().loss(output, targets) * (math.nan if self.calls > 8 and output.requires_grad else 1.0)
+
+
+class Plain(nn.Module):
+    """A model without any draws."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = bases.MLP([NODES * NODES + 2 * NODES, 16, 1], shape=())
+
+    def forward(self, features: Tensor, adjacency: Tensor, ranks: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.base(features, adjacency)
+
+
+def build(settings: Settings, method: str = "ps", dropout: float = 0.0) -> nn.Module:
+    base = bases.MLP([NODES * NODES + 2 * NODES, 16, 1], shape=(), dropout=dropout)
+    return symmetrized_graphs(base, method, settings, "")
+
+
+def build_plain(settings: Settings) -> nn.Module:
+    return Plain()
+
+
+def build_separating(settings: Settings) -> nn.Module:
+    base = bases.MLP([NODES * NODES + 2 * NODES, 8, 4], activation="tanh")
+    return symmetrized_graphs(base, "ga", settings, "k")
+
+
+def separation_graphs() -> Any:
+    return as_examples(decorated_cycles(8, NODES, torch.Generator().manual_seed(0)))
+
+
+def neighbours(examples: Any) -> Tensor:
+    return torch.arange(examples.size).view(-1, 2)
+
+
+def named_neighbours(examples: Any) -> dict[str, Tensor]:
+    return {"all": neighbours(examples)}
+
+
+PS = Recipe("tiny/mlp-ps", Tiny, build, SETTINGS)
+PLAIN = Recipe("tiny/plain", Tiny, build_plain, SETTINGS)
+DROPOUT = Recipe("tiny/mlp-dropout", Tiny, partial(build, dropout=0.5), SETTINGS)
+FAILING = Recipe("tiny/failing", Failing, build, SETTINGS)
+METHODS = {
+    method: Recipe(f"tiny/mlp-{method}", Tiny, partial(build, method=method), SETTINGS) for method in GRAPH_METHODS
+}
+SEPARATION = SeparationRecipe(
+    "tiny/separation",
+    separation_graphs,
+    neighbours,
+    named_neighbours,
+    build_separating,
+    replace(SETTINGS, epochs=0),
+    models=2,
+    calibrated_models=1,
+    calibrated_draws=20,
+)
+RECIPES = {one.name: one for one in (*METHODS.values(), PLAIN, DROPOUT, FAILING, SEPARATION)}
+
+
+def quiet() -> Console:
+    return Console(file=io.StringIO())
+
+
+def engine_of(recipe: Recipe = PS, **changes: Any) -> Engine:
+    return make_engine(recipe, replace(recipe.settings, **changes), make_fabric(CPU))
+
+
+def training_of(folder: Path, recipe: Recipe = PS, seed: int = 0, every: float = 60.0, **changes: Any) -> Training:
+    return Training(engine_of(recipe, **changes), recipe, seed, folder, every)
+
+
+def run_quietly(recipe: Any, folder: Path, seeds: tuple[int, ...] = (0,), **options: Any) -> list[dict[str, Any]]:
+    return run(recipe, seeds, folder, options=options.pop("options", CPU), console=quiet(), **options)
+
+
+def without_time(curve: list[dict[str, float]]) -> list[dict[str, float]]:
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in curve]
+
+
+def metrics_of(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result["metrics"].items() if name != "train_seconds"}
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """Bit for bit, times left out."""
+    if isinstance(one, Tensor):
+        assert torch.equal(one, other)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for name in one.keys() - {"seconds"}:
+            assert_same(one[name], other[name])
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for first, second in zip(one, other, strict=True):
+            assert_same(first, second)
+    else:
+        assert one == other

@@ -1,0 +1,62 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from probsym.lab.recipe import Recipe
+from probsym.lab.recipes.demo import RECIPES, DecoratedCycles
+from probsym.lab.run import Options, make_fabric
+from probsym.lab.training import Training, make_engine
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def curve(recipe: Recipe, folder: Path, seeds: tuple[int, ...], **mode: bool) -> list[list[float]]:
+    settings = replace(recipe.settings, epochs=3)
+    engine = make_engine(recipe, settings, make_fabric(Options("cuda")), task=DecoratedCycles(400), **mode)
+    found = []
+    for seed in seeds:
+        training = Training(engine, recipe, seed, folder / f"{mode}" / str(seed))
+        training.run()
+        found.append([row[name] for row in training.progress.curve for name in ("train_total", "valid_loss")])
+    return found
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_captured_steps_are_the_plain_ones(recipe: Recipe, tmp_path: Path) -> None:
+    plain, captured = (curve(recipe, tmp_path, (0, 1), capture=capture) for capture in (False, True))
+    for one, other in zip(plain, captured, strict=True):
+        assert one == pytest.approx(other, rel=1e-4)
+
+
+def test_compiled_steps_are_near_the_plain_ones(tmp_path: Path) -> None:
+    (plain,) = curve(RECIPES[0], tmp_path, (0,))
+    (compiled,) = curve(RECIPES[0], tmp_path, (0,), compile=True, capture=True)
+    assert plain[:2] == pytest.approx(compiled[:2], rel=1e-2)
+
+
+def test_a_captured_run_resumes(tmp_path: Path) -> None:
+    recipe = RECIPES[0]
+    engine = make_engine(
+        recipe,
+        replace(recipe.settings, epochs=4),
+        make_fabric(Options("cuda")),
+        task=DecoratedCycles(400),
+        capture=True,
+    )
+    whole = Training(engine, recipe, 0, tmp_path / "whole")
+    whole.run()
+
+    def stop(done: int, total: int, row: dict[str, float]) -> None:
+        if done == 2:
+            raise RuntimeError
+
+    parts = Training(engine, recipe, 0, tmp_path / "parts", every=0)
+    with pytest.raises(RuntimeError):
+        parts.run(stop)
+    parts = Training(engine, recipe, 0, tmp_path / "parts", every=0)
+    assert parts.resume()
+    parts.run()
+    losses = [[row["train_total"] for row in one.progress.curve] for one in (whole, parts)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

@@ -1,0 +1,131 @@
+"""Every recipe builds its model and runs it on real graphs; what should be invariant is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from probsym import testing
+from probsym.data import decorated_cycles, exp, graph8c
+from probsym.lab.examples import Examples
+from probsym.lab.methods import GRAPH_METHODS
+from probsym.lab.recipe import Recipe
+from probsym.lab.recipes import RECIPES
+from probsym.lab.recipes.demo import NODES
+from probsym.lab.recipes.graphs import as_examples, graph_network
+from probsym.symmetrized import Symmetrized
+from tests.lab.cases import METHODS, SETTINGS, Tiny
+
+DATA = Path(os.environ.get("PROBSYM_DATA", ""))
+real = pytest.mark.skipif(not (DATA / "exp_graphsat.npz").is_file(), reason="no EXP in PROBSYM_DATA")
+FEW = torch.arange(4)
+
+
+@cache
+def examples_of(task: str) -> Examples:
+    if task == "demo":
+        return as_examples(decorated_cycles(4, NODES, torch.Generator().manual_seed(0)))
+    return as_examples((graph8c() if task == "graph8c" else exp()).take(FEW))
+
+
+@real
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_runs_on_four_real_graphs(name: str) -> None:
+    recipe, (task, _, row) = RECIPES[name], name.partition("/")
+    model = recipe.build(replace(recipe.settings, samples=2, eval_samples=2)).eval()
+    few = examples_of(task)
+    options = {"index": few.ids} if row.endswith("fixed-noise") else {}
+    with torch.no_grad():
+        found = model(*few.inputs, mask=few.mask, **options)
+    assert found.shape == ((4,) if isinstance(recipe, Recipe) else (4, 10))
+    assert found.isfinite().all()
+    if task in ("exp", "graph8c"):
+        assert found.abs().max() <= 1
+    if row in ("gin", "gcn"):
+        assert not isinstance(model, Symmetrized)
+    elif row.endswith("canonical"):
+        assert (model.samples, model.eval_samples) == (1, 1)
+    else:
+        assert (model.samples, model.eval_samples) == (2, 2)
+
+
+@real
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.endswith(("/gin", "/gcn")) and "exp" in name])
+def test_message_passing_alone_does_not_tell_pairs_of_exp_apart(name: str) -> None:
+    model, few = RECIPES[name].build(RECIPES[name].settings).eval(), examples_of("exp")
+    with torch.no_grad():
+        found = model(*few.inputs, mask=few.mask)
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["ga", "fa", "canonical", "ps"])
+@pytest.mark.parametrize("seed", range(2))
+def test_methods_are_equivariant(method: str, seed: int) -> None:
+    model = METHODS[method].build(replace(SETTINGS, eval_samples=10)).double()
+    part = Tiny().load().train.take(slice(0, 10))
+    inputs = tuple(x.double() for x in part.inputs)
+    generator = torch.Generator().manual_seed(seed)
+    found = testing.assert_equivariant(model, *inputs, mask=part.mask, generator=generator)
+    assert found.unclear < found.draws
+
+
+def test_fixed_noise_is_not_equivariant() -> None:
+    model = METHODS["ps-fixed-noise"].build(replace(SETTINGS, eval_samples=10)).double()
+    part = Tiny().load().train.take(slice(0, 10))
+    with pytest.raises(AssertionError, match="fixed noise"):
+        testing.assert_equivariant(model, *(x.double() for x in part.inputs), mask=part.mask, index=part.ids)
+
+
+def test_the_frame_is_the_spectral_one_and_sees_no_eigenvectors() -> None:
+    model = METHODS["fa"].build(replace(SETTINGS, eval_samples=20)).eval()
+    part = Tiny().load().train.take(slice(0, 6))
+    orders = model.estimate(*part.inputs, mask=part.mask, generator=torch.Generator().manual_seed(0)).elements["n"]
+    sorted_ranks = part.inputs[2].unsqueeze(1).expand(-1, 20, -1).gather(2, orders)
+    for ranks, mask in zip(sorted_ranks, part.mask, strict=True):
+        real = ranks[:, : int(mask.sum())]
+        assert (real[:, 1:] <= real[:, :-1]).all()
+
+
+def test_names_are_a_task_and_a_row_and_all_different() -> None:
+    for name, recipe in RECIPES.items():
+        assert recipe.name == name
+        task, _, row = name.partition("/")
+        assert task in ("exp", "exp-classify", "graph8c", "demo")
+        assert row in ("gin", "gcn") or row.removeprefix("mlp-").removeprefix("gin-id-") in GRAPH_METHODS
+    assert len(RECIPES) == 39
+
+
+def test_examples_are_numbered_and_padded_with_zeros() -> None:
+    graphs = decorated_cycles(6, 24, torch.Generator().manual_seed(0))
+    found = as_examples(graphs, 100)
+    assert found.ids.tolist() == list(range(100, 106))
+    assert not any(x[~graphs.mask].any() for x in found.inputs)
+    assert found.inputs[2].dtype == torch.float32
+
+
+@real
+@pytest.mark.slow
+def test_exp_is_split_as_the_paper_does() -> None:
+    splits = RECIPES["exp-classify/mlp-ps"].task().load()
+    assert [part.size for part in splits] == [800, 200, 200]
+    assert len(torch.cat([part.ids for part in splits]).unique()) == 1200
+    assert all(part.targets.mean() == 0.5 for part in splits)
+
+
+def test_settings_of_exp_classify_are_the_papers() -> None:
+    found = RECIPES["exp-classify/mlp-ps"].settings
+    assert (found.epochs, found.batch_size, found.learning_rate, found.samples) == (2000, 100, 1e-3, 10)
+    assert (found.tau, found.entropy, found.noise, found.clip) == (0.01, 0.1, 1.0, 0.1)
+
+
+@pytest.mark.parametrize("kind", ["gin-id", "gin", "gcn"])
+def test_networks_give_one_number_or_many(kind: str) -> None:
+    few = examples_of("demo")
+    for output, shape in ((None, (4,)), (3, (4, 3))):
+        network = graph_network(kind, NODES, output, "relu").eval()
+        assert network(few.inputs[0], few.inputs[1], mask=few.mask).shape == shape

@@ -1,0 +1,175 @@
+"""Result files: what they hold, that none is overwritten, and what tables make of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from probsym.errors import RunError
+from probsym.lab.provenance import provenance
+from probsym.lab.results import read_results, summarised, write_result
+from tests.lab.cases import CPU, PS, SEPARATION, run_quietly
+
+FIELDS = [
+    "row",
+    "metrics",
+    "paper",
+    "seed",
+    "epochs",
+    "train_size",
+    "test_size",
+    "command",
+    "commit",
+    "hardware",
+    "torch",
+    "wall_seconds",
+    "date",
+]
+
+
+def result(seed: int = 0, row: str = "exp-classify/mlp-ps", **metrics: float) -> dict[str, Any]:
+    rest = dict.fromkeys(("command", "commit", "hardware", "torch", "date"), "")
+    return {"row": row, "seed": seed, "metrics": metrics, **rest}
+
+
+def test_results_are_written_read_and_never_overwritten(tmp_path: Path) -> None:
+    curve = [{"epoch": 1.0, "valid_loss": 0.123456789}, {"epoch": 2.0, "valid_loss": 0.1}]
+    path = write_result(tmp_path, result(3, test_accuracy=99.5), curve)
+    assert path == tmp_path / "exp-classify" / "mlp-ps" / "seed-3.json"
+    assert path.with_suffix(".csv").read_text().split() == ["epoch,valid_loss", "1,0.123457", "2,0.1"]
+    before = path.read_bytes(), path.with_suffix(".csv").read_bytes()
+    with pytest.raises(RunError, match=f"{path}, which is never overwritten"):
+        write_result(tmp_path, result(3, test_accuracy=1.0), curve[:1])
+    assert (path.read_bytes(), path.with_suffix(".csv").read_bytes()) == before
+    assert read_results(tmp_path) == {"exp-classify/mlp-ps": [result(3, test_accuracy=99.5)]}
+
+
+def test_all_seeds_are_read_and_other_files_passed_over(tmp_path: Path) -> None:
+    for seed in (1, 0):
+        write_result(tmp_path, result(seed))
+    write_result(tmp_path, result(0, "exp/gin"))
+    (tmp_path / "benchmark.json").write_text('{"milliseconds": 3}')
+    (tmp_path / "list.json").write_text("[1]")
+    found = read_results(tmp_path)
+    assert [one["seed"] for one in found["exp-classify/mlp-ps"]] == [0, 1]
+    assert set(found) == {"exp-classify/mlp-ps", "exp/gin"}
+    assert read_results(tmp_path / "nowhere") == {}
+
+
+@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe"])
+def test_broken_files_are_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(RunError, match=r"a\.json to be JSON"):
+        read_results(tmp_path)
+
+
+def test_summaries_have_the_mean_and_the_sample_deviation() -> None:
+    assert summarised([result(0, mse=1.0), result(1, mse=2.0), result(2, mse=6.0)], "mse") == (3.0, 7.0**0.5, 3)
+    assert summarised([result(0, mse=1.5)], "mse") == (1.5, None, 1)
+    assert summarised([result(0, mse=1.5)], "mae") is None
+    assert summarised([], "mse") is None
+
+
+def test_runs_with_changed_settings_do_not_count() -> None:
+    changed = {**result(1, mse=9.0), "changed": {"epochs": 1}}
+    assert summarised([result(0, mse=1.0), changed], "mse") == (1.0, None, 1)
+    assert summarised([changed], "mse") is None
+    assert summarised([{**changed, "changed": {}}], "mse") == (9.0, None, 1)
+
+
+def test_a_run_leaves_what_the_design_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROBSYM_COMMIT", "abc123")
+    (found,) = run_quietly(PS, tmp_path / "runs", (4,), changes=["epochs=1"], results=tmp_path / "results")
+    folder = tmp_path / "runs" / PS.name / "seed-4"
+    written = json.loads((folder / "result.json").read_text())
+    assert written == found == json.loads((tmp_path / "results" / PS.name / "seed-4.json").read_text())
+    assert set(FIELDS) <= set(written)
+    wanted = {
+        "row": PS.name,
+        "seed": 4,
+        "epochs": 1,
+        "train_size": 40,
+        "test_size": 30,
+        "paper": {},
+        "commit": "abc123",
+    }
+    assert {name: written[name] for name in wanted} == wanted
+    assert written["changed"] == {"epochs": 1}
+    assert written["torch"] == torch.__version__
+    assert written["wall_seconds"] >= 0
+    assert datetime.fromisoformat(written["date"]).tzinfo is not None
+    assert {"test_loss", "test_accuracy", "valid_loss", "best_epoch_loss"} <= set(written["metrics"])
+    assert (folder / "curve.csv").read_bytes() == (tmp_path / "results" / PS.name / "seed-4.csv").read_bytes()
+    assert list((folder / "tensorboard").iterdir())
+    assert {path.name for path in folder.iterdir()} == {"result.json", "curve.csv", "tensorboard", "checkpoint.pt"}
+
+
+def test_results_are_checked_before_anything_is_run(tmp_path: Path) -> None:
+    write_result(tmp_path / "results", result(0, PS.name))
+    with pytest.raises(RunError, match="Expected no result of tiny/mlp-ps, seed 0"):
+        run_quietly(PS, tmp_path / "runs", results=tmp_path / "results")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_resuming_a_finished_run_still_writes_its_result(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path / "runs", changes=["epochs=1"])
+    run_quietly(PS, tmp_path / "runs", changes=["epochs=1"], resume=True, results=tmp_path / "results")
+    assert (tmp_path / "results" / PS.name / "seed-0.json").exists()
+
+
+def test_a_kill_while_the_result_is_written_is_not_the_end(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path, changes=["epochs=1"])
+    path = tmp_path / PS.name / "seed-0" / "result.json"
+    path.write_text("")  # opened, and then killed
+    (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], resume=True)
+    assert found["metrics"]["test_accuracy"] >= 0
+
+
+def test_other_settings_are_not_passed_off_as_the_finished_run(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path, changes=["epochs=1"])
+    with pytest.raises(RunError):
+        run_quietly(PS, tmp_path, changes=["epochs=2"], resume=True)
+
+
+def test_separation_leaves_a_result_too(tmp_path: Path) -> None:
+    (found,) = run_quietly(SEPARATION, tmp_path)
+    assert found["metrics"]["pairs"] == 4
+    assert found == json.loads((tmp_path / SEPARATION.name / "seed-0" / "result.json").read_text())
+    assert set(FIELDS) - {"train_size", "test_size"} <= set(found)
+
+
+def test_where_a_number_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PROBSYM_COMMIT", raising=False)
+    words = ["/usr/bin/probsym", "train", "exp/gin", "--out", "somewhere", "--seed", "1", "--results", "there"]
+    monkeypatch.setattr(sys, "argv", words)
+    found = provenance(torch.device("cpu"))
+    assert found["command"] == "probsym train exp/gin --seed 1"
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?|unknown", found["commit"])
+    assert found["hardware"].endswith("cores")
+    monkeypatch.setattr(sys, "argv", ["script.py", "--set", "epochs=1"])
+    assert provenance(torch.device("cpu"))["command"] == "python script.py --set epochs=1"
+
+
+def test_places_are_left_out_of_the_command_however_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["probsym", "train", "exp/gin", "--out=/home/me", "--results=there"])
+    assert provenance(torch.device("cpu"))["command"] == "probsym train exp/gin"
+
+
+def test_the_commit_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROBSYM_COMMIT", "f00")
+    assert provenance(torch.device("cpu"))["commit"] == "f00"
+    monkeypatch.delenv("PROBSYM_COMMIT")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert provenance(torch.device("cpu"))["commit"] == "unknown"
+
+
+def test_precision_is_kept_with_the_result(tmp_path: Path) -> None:
+    (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=CPU)
+    assert found["precision"] == "32-true"

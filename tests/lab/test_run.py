@@ -1,0 +1,112 @@
+"""Running recipes: options, folders, and what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from probsym.errors import ProbsymError, RunError
+from probsym.lab.run import Options, load_run, make_fabric, read_run
+from tests.lab.cases import CPU, PS, SEPARATION, metrics_of, run_quietly
+
+
+@pytest.mark.parametrize("device", ["gpu", "", "cuda:0", "tpu"])
+def test_devices_that_there_are_not_are_refused(device: str) -> None:
+    with pytest.raises(RunError, match=r"device to be auto, cpu or cuda|CUDA device"):
+        make_fabric(Options(device=device))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_cuda_is_refused_where_there_is_none() -> None:
+    with pytest.raises(RunError, match="CUDA device"):
+        make_fabric(Options(device="cuda"))
+    assert make_fabric(Options(device="auto")).device.type == "cpu"
+
+
+@pytest.mark.parametrize("precision", ["64-bit", "", "fp8"])
+def test_unknown_precisions_are_refused(precision: str) -> None:
+    with pytest.raises(ProbsymError):
+        make_fabric(Options(device="cpu", precision=precision))
+
+
+def test_mixed_precision_trains(tmp_path: Path) -> None:
+    options = replace(CPU, precision="bf16-mixed")
+    (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=options)
+    assert found["precision"] == "bf16-mixed"
+    assert found["metrics"]["test_loss"] > 0
+
+
+def test_another_run_into_the_same_folder_is_refused(tmp_path: Path) -> None:
+    (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"])
+    path = tmp_path / PS.name / "seed-0" / "result.json"
+    before = path.read_bytes()
+    with pytest.raises(RunError, match=f"{path.parent} to be empty, or to resume"):
+        run_quietly(PS, tmp_path, changes=["epochs=1"])
+    (again,) = run_quietly(PS, tmp_path, changes=["epochs=1"], resume=True)
+    assert again == found
+    assert path.read_bytes() == before
+
+
+def test_all_seeds_are_checked_before_the_first_is_run(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path, (1,), changes=["epochs=1"])
+    with pytest.raises(RunError, match="seed-1"):
+        run_quietly(PS, tmp_path, (0, 1), changes=["epochs=1"])
+    assert not (tmp_path / PS.name / "seed-0").exists()
+
+
+def test_a_file_where_a_folder_should_be_is_a_typed_error(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(ProbsymError):
+        run_quietly(PS, tmp_path / "runs", changes=["epochs=1"])
+    with pytest.raises(ProbsymError):
+        run_quietly(SEPARATION, tmp_path / "runs")
+
+
+def test_a_finished_run_is_read_and_loaded(tmp_path: Path) -> None:
+    (found,) = run_quietly(PS, tmp_path, changes=["epochs=2"])
+    folder = tmp_path / PS.name / "seed-0"
+    assert read_run(folder) == found
+    engine = load_run(folder, PS, CPU)
+    assert engine.settings.epochs == 2
+    assert engine.evaluate(engine.data.test, 0, "test")["loss"] == pytest.approx(
+        metrics_of(found)["test_loss"], abs=1e-6
+    )
+
+
+def test_runs_that_are_not_finished_are_not_read(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="finished run"):
+        read_run(tmp_path)
+    with pytest.raises(RunError, match="finished run"):
+        read_run(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"row": "tiny/mlp-ps", "seed": 0}'])
+def test_broken_results_are_typed_errors(tmp_path: Path, content: str) -> None:
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(RunError):
+        load_run(tmp_path, PS, CPU)
+
+
+def test_a_result_with_settings_of_another_version_is_a_typed_error(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text('{"row": "tiny/mlp-ps", "seed": 0, "settings": {"gone": 1}}')
+    with pytest.raises(RunError):
+        load_run(tmp_path, PS, CPU)
+
+
+def test_a_run_without_its_checkpoint_or_without_an_epoch_cannot_be_loaded(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path, changes=["epochs=0"])
+    folder = tmp_path / PS.name / "seed-0"
+    with pytest.raises(RunError):
+        load_run(folder, PS, CPU)
+    (folder / "checkpoint.pt").unlink()
+    with pytest.raises(RunError, match="checkpoint"):
+        load_run(folder, PS, CPU)
+
+
+def test_separation_has_nothing_to_load(tmp_path: Path) -> None:
+    run_quietly(SEPARATION, tmp_path)
+    with pytest.raises(RunError, match="recipe that trains"):
+        load_run(tmp_path / SEPARATION.name / "seed-0", SEPARATION, CPU)

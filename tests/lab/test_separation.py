@@ -1,0 +1,251 @@
+"""Counting pairs against brute force; models that separate, do not, and only seem to."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import networkx
+import pytest
+import torch
+from torch import Tensor, nn
+
+from probsym import groups, samplers
+from probsym.data import decorated_cycles
+from probsym.lab.examples import Examples
+from probsym.lab.methods import WithoutRanks
+from probsym.lab.recipe import Settings
+from probsym.lab.recipes import RECIPES
+from probsym.lab.recipes.graphs import as_examples, graph_network
+from probsym.lab.separation import PairCount, SeparationRecipe, models, outputs, relabel, separate
+from probsym.samplers import spectral_ranks
+from probsym.symmetrized import Symmetrized
+from tests.lab.cases import NODES, SEPARATION, run_quietly, separation_graphs
+
+CPU = torch.device("cpu")
+DATA = Path(os.environ.get("PROBSYM_DATA", ""))
+real = pytest.mark.skipif(not (DATA / "graph8c_adj.npz").is_file(), reason="no GRAPH8c in PROBSYM_DATA")
+
+
+class FirstEdge(nn.Module):
+    """Reads one entry of the adjacency matrix."""
+
+    def forward(self, features: Tensor, adjacency: Tensor, ranks: Tensor) -> Tensor:
+        return adjacency[:, :1, 1]
+
+
+class Spectrum(nn.Module):
+    """Invariant without any draws, and tells cycles apart."""
+
+    def forward(self, features: Tensor, adjacency: Tensor, ranks: Tensor, mask: Tensor | None = None) -> Tensor:
+        return torch.linalg.eigvalsh(adjacency)
+
+
+def gin(settings: Settings) -> nn.Module:
+    return WithoutRanks(graph_network("gin", NODES, 10, "tanh", final="tanh"))
+
+
+def first_edge(settings: Settings) -> nn.Module:
+    return Symmetrized(FirstEdge(), "n c, n n, n -> k", {"n": groups.S()}, samplers.Haar(), eval_samples=10)
+
+
+def spectrum(settings: Settings) -> nn.Module:
+    return Spectrum()
+
+
+def counted(build: Any, **changes: Any) -> dict[str, float]:
+    recipe = replace(SEPARATION, build=build, models=4, calibrated_models=2, calibrated_draws=200, **changes)
+    return separate(recipe, 0, CPU)
+
+
+def graph(examples: Examples, i: int) -> networkx.Graph:
+    count = int(examples.mask[i].sum())
+    return networkx.from_numpy_array(examples.inputs[1][i, :count, :count].numpy())
+
+
+# counting
+
+
+@pytest.mark.parametrize("count", [2, 9, 600])
+def test_all_pairs_are_counted_as_by_brute_force(count: int) -> None:
+    found = torch.randint(3, (3, count, 2), generator=torch.Generator().manual_seed(0)).float()
+    pairs = PairCount(count, None, 1.5, CPU)
+    assert pairs.total == pairs.left() == count * (count - 1) // 2
+    together = torch.ones(count, count, dtype=torch.bool).triu(1)
+    for one in found:
+        pairs.add(one)
+        together &= (one.unsqueeze(0) - one.unsqueeze(1)).abs().sum(-1) <= 1.5
+        assert pairs.left() == int(together.sum())
+
+
+def test_given_pairs_are_counted_and_no_others() -> None:
+    chosen = torch.tensor([[0, 1], [2, 3], [0, 3], [1, 2]])
+    pairs = PairCount(4, chosen, 0.1, CPU)
+    assert pairs.total == pairs.left() == 4
+    found = torch.tensor([[0.0, 0.0], [0.0, 0.05], [1.0, 0.0], [0.0, 0.0]])
+    pairs.add(found)
+    assert pairs.left() == 2
+    pairs.add(torch.zeros(4, 2))
+    assert pairs.left() == 2
+    pairs.add(torch.tensor([[0.06, 0.06], [0.0, 0.0], [0.0, 0.0], [0.06, 0.06]]))
+    assert pairs.left() == 1
+
+
+# the control
+
+
+def test_relabelled_graphs_are_isomorphic_and_padded_alike() -> None:
+    examples = separation_graphs()
+    moved = relabel(examples, 0)
+    assert not torch.equal(moved.inputs[1], examples.inputs[1])
+    assert torch.equal(moved.mask, examples.mask)
+    assert not set(moved.ids.tolist()) & set(examples.ids.tolist())
+    pad = ~examples.mask
+    assert not moved.inputs[0][pad].any()
+    assert not moved.inputs[1][pad].any()
+    assert not moved.inputs[1].mT[pad].any()
+    for i in range(examples.size):
+        assert networkx.is_isomorphic(graph(examples, i), graph(moved, i))
+    assert torch.equal(moved.inputs[0][..., 1], moved.inputs[1].sum(-1))
+    ranks = torch.where(moved.mask, -spectral_ranks(moved.inputs[1], moved.mask).float(), 0)
+    assert torch.equal(moved.inputs[2], ranks)
+
+
+def test_relabelling_depends_on_the_seed_alone() -> None:
+    examples = separation_graphs()
+    one, same, other = (relabel(examples, seed).inputs[1] for seed in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_nodes_stay_real_where_padding_comes_first() -> None:
+    examples = separation_graphs()
+    back = Examples(
+        (examples.inputs[0].flip(1), examples.inputs[1].flip(1, 2), examples.inputs[2].flip(1)),
+        examples.mask.flip(1),
+        examples.targets,
+        examples.ids,
+    )
+    moved = relabel(back, 0)
+    assert torch.equal(moved.inputs[0][..., 0] > 0, moved.mask)
+
+
+# both protocols
+
+
+def test_message_passing_separates_neither_pairs_nor_controls() -> None:
+    found = counted(gin)
+    assert found["pairs"] == found["not_separated"] == found["not_separated_calibrated"] == 4
+    assert found["controls"] == 8
+    assert found["control_separated"] == found["control_separated_calibrated"] == 0
+
+
+def test_an_invariant_that_tells_graphs_apart_separates_all_pairs_and_no_control() -> None:
+    found = counted(spectrum)
+    assert found["not_separated"] == found["not_separated_calibrated"] == 0
+    assert found["control_separated"] == found["control_separated_calibrated"] == 0
+
+
+def test_draws_seem_to_separate_a_graph_from_itself_until_they_are_tested() -> None:
+    found = counted(first_edge)
+    assert found["control_separated"] >= 6
+    assert found["not_separated"] <= 2
+    assert found["control_separated_calibrated"] == 0
+    assert found["not_separated_calibrated"] == 4
+
+
+def test_all_pairs_and_named_sets_are_reported() -> None:
+    both = {"one": torch.tensor([[0, 1]]), "two": torch.tensor([[0, 2], [2, 3]])}
+    found = counted(gin, pairs=lambda examples: None, calibrated_pairs=lambda examples: both)
+    assert found["pairs"] == 28
+    assert found["calibrated_pairs"] == 3
+    assert found["not_separated_calibrated_one"] == 1
+    assert found["not_separated_calibrated"] == sum(found[f"not_separated_calibrated_{name}"] for name in both)
+
+
+def test_the_same_seed_counts_the_same_and_leaves_others_random_numbers() -> None:
+    before = torch.get_rng_state()
+    assert separate(SEPARATION, 3, CPU) == separate(SEPARATION, 3, CPU)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_models_are_all_different_and_in_evaluation_mode() -> None:
+    made = list(models(replace(SEPARATION, models=3), 0, CPU))
+    assert not any(one.training for one in made)
+    firsts = [next(one.parameters()) for one in made]
+    assert all(not torch.equal(a, b) for a, b in itertools.combinations(firsts, 2))
+    (again,) = models(replace(SEPARATION, models=1), 0, CPU)
+    assert torch.equal(next(again.parameters()), firsts[0])
+
+
+def test_outputs_do_not_depend_on_how_many_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    examples, model = separation_graphs(), gin(Settings()).eval()
+    (whole,) = outputs(model, examples, 1, torch.Generator())
+    assert whole.shape == (8, 1, 10)
+    monkeypatch.setattr("probsym.lab.separation.NUMBERS", 3 * NODES * NODES)
+    parts = list(outputs(model, examples, 1, torch.Generator()))
+    assert [len(one) for one in parts] == [3, 3, 2]
+    torch.testing.assert_close(torch.cat(parts), whole)
+
+
+def test_every_draw_has_an_output() -> None:
+    examples = separation_graphs()
+    (found,) = outputs(first_edge(Settings()), examples, 7, torch.Generator().manual_seed(0))
+    assert found.shape == (8, 7, 1)
+    assert set(found.flatten().tolist()) == {0.0, 1.0}
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    separate(SEPARATION, 0, CPU, lambda done, total: told.append((done, total)))
+    assert told == [(1, 2), (2, 2)]
+
+
+def test_changed_settings_reach_the_model(tmp_path: Path) -> None:
+    seen: list[Settings] = []
+
+    def build(settings: Settings) -> nn.Module:
+        seen.append(settings)
+        return first_edge(settings)
+
+    (found,) = run_quietly(replace(SEPARATION, build=build), tmp_path, changes=["samples=3", "eval_samples=4"])
+    assert found["changed"] == {"samples": 3, "eval_samples": 4}
+    assert {(one.samples, one.eval_samples) for one in seen} == {(3, 4)}
+
+
+# the recipes
+
+
+@real
+@pytest.mark.slow
+def test_pairs_of_graph8c_are_those_of_colour_refinement_and_fixed_random_ones() -> None:
+    recipe = RECIPES["graph8c/mlp-ps"]
+    assert isinstance(recipe, SeparationRecipe)
+    examples = recipe.load()
+    assert examples.size == 11117
+    assert recipe.pairs(examples) is None
+    found, again = (recipe.calibrated_pairs(examples) for _ in range(2))
+    assert {name: len(one) for name, one in found.items()} == {"wl": 312, "random": 10_000}
+    assert all(torch.equal(found[name], again[name]) for name in found)
+    assert (found["random"][:, 0] != found["random"][:, 1]).all()
+    first, second = (examples.inputs[1][found["wl"][:, i]].sum(-1).sort(-1).values for i in (0, 1))
+    assert torch.equal(first, second)
+
+
+def test_pairs_of_exp_are_neighbours() -> None:
+    recipe = RECIPES["exp/mlp-ps"]
+    assert isinstance(recipe, SeparationRecipe)
+    examples = as_examples(decorated_cycles(6, NODES, torch.Generator().manual_seed(0)))
+    assert recipe.pairs(examples).tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert recipe.calibrated_pairs(examples)["all"].tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("name", ["exp/mlp-ps", "graph8c/gin-id-ga", "exp/gin"])
+def test_the_protocol_is_the_papers(name: str) -> None:
+    recipe = RECIPES[name]
+    assert isinstance(recipe, SeparationRecipe)
+    assert (recipe.models, recipe.threshold, recipe.settings.eval_samples) == (100, 1e-3, 10)
+    assert (recipe.calibrated_draws, recipe.calibrated_models, recipe.level) == (500, 3, 0.05)

@@ -1,0 +1,141 @@
+"""The paper's numbers, against its source where there is one, and our numbers beside them."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from probsym.errors import RecipeError
+from probsym.lab.paper import TABLES, paper_number
+from probsym.lab.recipes import RECIPES
+from probsym.lab.tables import listing, spoken_number, table
+from tests.lab.test_results import result
+
+SOURCE = Path(__file__).resolve().parents[3] / "shared" / "paper" / "paper.tex"
+LABELS = {1: "exp_graph_separation", 2: "nbody", 3: "pattern", 4: "lrgb", 7: "exp_more", 8: "nbody_more"}
+
+
+def printed(shown: Table, width: int = 250) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width).print(shown)
+    return file.getvalue()
+
+
+def lines_with(text: str, word: str) -> list[str]:
+    return [line for line in text.splitlines() if word in line]
+
+
+def source_rows(number: int) -> list[list[float]]:
+    """The numbers of every line of a table in the paper's source, without deviations."""
+    text = SOURCE.read_text()
+    start = text.index(f"label{{table:{LABELS[number]}}}")
+    body = text[start : text.index("end{tabular}", start)]
+    rows = []
+    for line in body.split("\n")[2:]:
+        cells = [re.sub(r"\\pm.*", "", cell.replace(r"\%", "")) for cell in line.split("&")[1:]]
+        found = [
+            re.search(r"(?<![\w~-])\d+\.?\d*(?=[}\s$\\]|$)", re.sub(r"ImageNet-21k|\{2.*", "", cell)) for cell in cells
+        ]
+        if any(found) and "arch" not in line and "multicol" not in line and "arrow" not in line:
+            rows.append([float(one.group()) for one in found if one])
+    return rows
+
+
+@pytest.mark.skipif(not SOURCE.exists(), reason="the paper's source is not here")
+@pytest.mark.parametrize("number", TABLES)
+def test_every_number_is_the_papers(number: int) -> None:
+    ours = [list(line.numbers.values()) for line in TABLES[number].lines if line.numbers]
+    assert ours == source_rows(number)
+
+
+@pytest.mark.parametrize(
+    ("row", "metric", "value"),
+    [
+        ("exp-classify/mlp-ps-fixed-noise", "test_accuracy", 79.5),
+        ("exp-classify/mlp-ps", "test_accuracy", 100),
+        ("exp-classify/gin-id-canonical", "test_accuracy", 84),
+        ("graph8c/gcn", "not_separated", 4755),
+        ("graph8c/gin", "not_separated", 386),
+        ("exp/gin", "not_separated", 600),
+        ("nbody/transformer-ps", "test_mse", 0.00401),
+        ("nbody/gnn-ps", "test_mse", 0.00386),
+        ("pattern/vit-b-pretrained-ps", "test_accuracy@10", 86.650),
+        ("pattern/vit-b-scratch-ga", "test_accuracy@1", 76.956),
+        ("pcqm-contact/vit-b-pretrained-ps", "mrr", 0.5341),
+        ("peptides-func/vit-b-pretrained-ps", "test_ap", 0.6575),
+    ],
+)
+def test_numbers_stand_beside_our_rows(row: str, metric: str, value: float) -> None:
+    assert paper_number(row)[metric] == value
+
+
+def test_rows_that_the_paper_has_not_have_no_number() -> None:
+    assert paper_number("demo/mlp-ps") == {}
+    assert paper_number("graph8c/nothing") == {}
+
+
+def test_the_listing_has_every_recipe_of_tables_1_and_7() -> None:
+    text = printed(listing({}, RECIPES))
+    wanted = [name for name in RECIPES if not name.startswith("demo/") and not name.endswith("gin-id-ps-fixed-noise")]
+    assert len(wanted) > 30
+    for name in wanted:
+        (line,) = lines_with(text, f" {name} ")
+        assert "not run yet" in line
+    assert "published only" in lines_with(text, "PPGN")[0]
+    assert "no recipe yet" in lines_with(text, "pattern/vit-b-scratch-fa")[0]
+
+
+def test_recipes_that_no_table_lists_are_few() -> None:
+    listed = {f"{c.task}/{line.row}" for t in TABLES.values() for line in t.lines for c in t.columns}
+    others = {name for name in RECIPES if name not in listed and not name.startswith("demo/")}
+    assert others == {f"{task}/gin-id-ps-fixed-noise" for task in ("exp", "graph8c", "exp-classify")}
+
+
+def test_our_numbers_and_the_state_of_things_are_listed() -> None:
+    results: dict[str, Any] = {
+        "exp-classify/mlp-ps": [result(0, test_accuracy=99.0), result(1, test_accuracy=100.0)],
+        "exp/gin": [result(0, "exp/gin", not_separated=600.0)],
+    }
+    text = printed(listing(results, RECIPES))
+    (line,) = lines_with(text, " exp-classify/mlp-ps ")
+    assert "99.5 ± 0.71 (2 seeds)" in line
+    assert "done, 2 seeds" in line
+    (line,) = lines_with(text, " exp/gin ")
+    assert "done, 1 seed " in line
+
+
+def test_a_table_says_which_way_is_better_and_has_both_numbers() -> None:
+    results = {"graph8c/mlp-ps": [result(0, "graph8c/mlp-ps", not_separated=3.0)]}
+    text = printed(table(1, results))
+    assert "GRAPH8c, lower is better" in text
+    assert "EXP-classify, higher is better" in text
+    line = next(one for one in text.splitlines() if re.search(r"MLP-PS +│", one))
+    assert [cell.strip() for cell in line.split("│")[1:-1]] == ["MLP-PS", "0", "3", "0", "", "100", ""]
+    assert "0.5341" in printed(table(4, {}))
+    assert "diverged" not in printed(table(3, {}))
+
+
+@pytest.mark.parametrize("number", TABLES)
+def test_every_table_is_printed(number: int) -> None:
+    text = printed(table(number, {}))
+    for line in TABLES[number].lines:
+        assert line.title in text
+
+
+@pytest.mark.parametrize("number", [0, 5, 9, -1])
+def test_tables_that_there_are_not_are_refused(number: int) -> None:
+    with pytest.raises(RecipeError, match=f"table of the paper.*'{number}'"):
+        table(number, {})
+
+
+def test_numbers_in_words() -> None:
+    assert spoken_number(None) == ""
+    assert spoken_number((0.00401, None, 1)) == "0.00401"
+    assert spoken_number((99.5, 0.5, 3)) == "99.5 ± 0.5 (3 seeds)"
+    assert spoken_number((10358, None, 1)) == "10358"

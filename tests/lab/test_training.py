@@ -1,0 +1,336 @@
+"""Selection, learning rates, clipping, the entropy in the loss, and losses that are not finite."""
+
+from __future__ import annotations
+
+import math
+import signal
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from probsym.errors import NonFiniteError, RunError
+from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
+from probsym.lab.examples import Splits
+from probsym.lab.interrupts import graceful
+from probsym.lab.recipe import Recipe, Settings
+from probsym.lab.run import Options, make_fabric
+from probsym.lab.training import Stopped, make_engine
+from tests.lab.cases import FAILING, METHODS, PLAIN, PS, SETTINGS, Tiny, build, build_plain, engine_of, training_of
+
+
+class Odd(Tiny):
+    """Of 10 graphs, fewer than a batch."""
+
+    sizes = (10, 20, 30)
+
+
+class SometimesBlind(Tiny):
+    """A validation loss that is NaN after the first epoch only."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        self.calls += 1
+        found = super().metrics(output, targets)
+        return {name: value * math.nan for name, value in found.items()} if self.calls == 1 else found
+
+
+class Unstable(Tiny):
+    """A loss that is NaN in the third epoch while its gradients stay finite."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def loss(self, output: Tensor, targets: Tensor) -> Tensor:
+        self.calls += output.requires_grad
+        found = super().loss(output, targets)
+        return found + math.nan if output.requires_grad and self.calls == 9 else found
+
+
+# selection
+
+
+@pytest.mark.parametrize("recipe", [PS, PLAIN, METHODS["canonical"]], ids=lambda one: one.name)
+def test_the_test_is_under_the_weights_that_validation_chose(tmp_path: Path, recipe: Recipe) -> None:
+    training = training_of(tmp_path, recipe, epochs=6, learning_rate=0.03)
+    engine, snapshots = training.engine, []
+    metrics = training.run(
+        lambda epoch, total, row: snapshots.append({k: v.clone() for k, v in engine.model.state_dict().items()})
+    )
+    curve = training.progress.curve
+    assert len(curve) == len(snapshots) == 6
+    losses, accuracies = ([row[f"valid_{name}"] for row in curve] for name in ("loss", "accuracy"))
+    chosen = {"": losses.index(min(losses)), "_at_best_accuracy": accuracies.index(max(accuracies)), "_at_end": 5}
+    for suffix, epoch in chosen.items():
+        engine.model.load_state_dict(snapshots[epoch])
+        found = engine.evaluate(engine.data.test, 0, "test", 0)
+        assert metrics[f"test_loss{suffix}"] == pytest.approx(found["loss"], abs=1e-6)
+        assert metrics[f"test_accuracy{suffix}"] == pytest.approx(found["accuracy"], abs=1e-5)
+    assert metrics["best_epoch_loss"] == chosen[""] + 1
+    assert metrics["best_epoch_accuracy"] == chosen["_at_best_accuracy"] + 1
+    assert metrics["valid_loss"] == min(losses)
+    assert len(set(losses)) > 1
+
+
+def test_the_weights_at_the_end_are_those_of_the_last_epoch(tmp_path: Path) -> None:
+    training = training_of(tmp_path, epochs=4)
+    seen = []
+    training.run(lambda *_: seen.append(training.engine.model.state_dict()["base.base.layers.0.weight"].clone()))
+    assert torch.equal(training.engine.model.state_dict()["base.base.layers.0.weight"], seen[-1])
+    assert torch.equal(load_checkpoint(tmp_path / "checkpoint.pt")["model"]["base.base.layers.0.weight"], seen[-1])
+
+
+def test_repeated_tests_give_mean_and_deviation(tmp_path: Path) -> None:
+    training = training_of(tmp_path, test_repeats=3)
+    metrics = training.run()
+    engine = training.engine
+    found = [engine.evaluate(engine.data.test, 0, "test", one)["loss"] for one in range(3)]
+    assert len(set(found)) == 3
+    values = torch.tensor(found, dtype=torch.float64)
+    assert metrics["test_loss_at_end"] == pytest.approx(float(values.mean()), abs=1e-6)
+    assert metrics["test_loss_at_end_std"] == pytest.approx(float(values.std()), abs=1e-6)
+
+
+def test_evaluation_is_by_hand_the_same(tmp_path: Path) -> None:
+    engine = engine_of(PLAIN)
+    part = engine.data.test
+    engine.model.eval()
+    with torch.no_grad():
+        output = engine.model(*part.inputs, mask=part.mask)
+    found = engine.evaluate(part, 0, "test")
+    assert found["loss"] == pytest.approx(float(engine.task.loss(output, part.targets)), rel=1e-5)
+    assert found["accuracy"] == pytest.approx(100 * float(((output > 0) == (part.targets > 0.5)).float().mean()))
+    assert engine.model.training
+
+
+def test_a_validation_loss_that_is_not_finite_is_never_the_best(tmp_path: Path) -> None:
+    training = training_of(tmp_path, Recipe("tiny/blind", SometimesBlind, build_plain, SETTINGS))
+    metrics = training.run()
+    assert math.isnan(training.progress.curve[0]["valid_loss"])
+    assert math.isfinite(metrics["valid_loss"])
+    assert metrics["best_epoch_loss"] > 1
+
+
+# steps
+
+
+def test_the_learning_rate_warms_up_and_decays() -> None:
+    warm = Settings(epochs=10, learning_rate=1.0, warmup_epochs=2, decay=True)
+    assert [warm.rate(epoch, 0.5) for epoch in (0, 0.5, 1, 1.5, 2, 6, 9.5)] == [0.25, 0.5, 0.75, 1.0, 1.0, 0.5, 0.0625]
+    still = replace(warm, decay=False)
+    assert [still.rate(epoch, 0.25) for epoch in (0, 1.75, 2, 9.75)] == [0.125, 1.0, 1.0, 1.0]
+    assert replace(warm, warmup_epochs=0).rate(5, 0.5) == 0.5
+    assert replace(warm, warmup_epochs=0.25).rate(0, 0.5) == 1.0
+    assert Settings(learning_rate=0.3).rate(50, 0.1) == 0.3
+
+
+def test_steps_use_that_learning_rate() -> None:
+    engine = engine_of(epochs=4, warmup_epochs=1, decay=True, learning_rate=0.1)
+    assert engine.steps_per_epoch == 4
+    index = engine.order(0, 0)[0]
+    found = []
+    for step in (0, 3, 4, 10, 15):
+        engine.train_step(index, 0, step)
+        found.append(engine.optimiser.param_groups[0]["lr"])
+    assert found == pytest.approx([0.025, 0.1, 0.1, 0.05, 0.1 * 0.25 / 3])
+
+
+@pytest.mark.parametrize("clip", [None, 0.01])
+def test_gradients_are_clipped(clip: float | None) -> None:
+    engine = engine_of(clip=clip)
+    engine.train_step(engine.order(0, 0)[0], 0, 0)
+    norm = torch.stack([one.grad.norm() for one in engine.model.parameters() if one.grad is not None]).norm()
+    if clip is None:
+        assert norm > 0.02
+    else:
+        assert norm == pytest.approx(clip, rel=1e-3)
+
+
+def test_the_entropy_enters_the_loss_with_its_weight() -> None:
+    half, twice, none = (engine_of(entropy=weight) for weight in (0.5, 1.0, 0.0))
+    index = half.order(0, 0)[0]
+    for other in (twice, none):
+        other.model.load_state_dict(half.model.state_dict())
+    (total, own), (more, same), (plain, alone) = (one.train_step(index, 0, 0).tolist() for one in (half, twice, none))
+    assert own == same == alone == plain
+    assert total - own > 0.01
+    assert more - own == pytest.approx(2 * (total - own), rel=1e-4)
+
+
+def test_a_step_is_one_of_adam() -> None:
+    engine = engine_of(PLAIN, clip=None, weight_decay=0.1)
+    batch = engine.data.train.take(engine.order(0, 0)[0])
+    other = build_plain(SETTINGS)
+    other.load_state_dict(engine.model.state_dict())
+    optimiser = torch.optim.Adam(other.parameters(), lr=SETTINGS.learning_rate, weight_decay=0.1)
+    loss = engine.task.loss(other(*batch.inputs), batch.targets)
+    loss.backward()
+    optimiser.step()
+    found = engine.train_step(engine.order(0, 0)[0], 0, 0)
+    assert found.tolist() == [loss.item(), loss.item()]
+    for one, wanted in zip(engine.model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(one, wanted, rtol=0, atol=1e-7)
+
+
+def test_weight_decay_can_be_decoupled() -> None:
+    kinds = [type(engine_of(decoupled=one).optimiser) for one in (False, True)]
+    assert kinds == [torch.optim.Adam, torch.optim.AdamW]
+
+
+def test_fewer_examples_than_a_batch_are_repeated(tmp_path: Path) -> None:
+    training = training_of(tmp_path, Recipe("tiny/odd", Odd, build, replace(SETTINGS, batch_size=16)))
+    assert training.engine.order(0, 0).shape == (1, 16)
+    training.run()
+    assert training.progress.step == SETTINGS.epochs
+
+
+def test_batches_of_an_epoch_have_no_example_twice() -> None:
+    engine = engine_of(batch_size=15)
+    order = engine.order(0, 0)
+    assert order.shape == (2, 15)
+    assert len(order.unique()) == 30
+
+
+def test_capturing_needs_a_gpu() -> None:
+    with pytest.raises(RunError, match="CUDA"):
+        make_engine(PS, SETTINGS, make_fabric(Options("cpu")), capture=True)
+
+
+# losses that are not finite
+
+
+@pytest.mark.parametrize("every", [0.0, 1e-9])
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path, every: float) -> None:
+    training = training_of(tmp_path, FAILING, every=every)
+    path = tmp_path / "checkpoint.pt"
+    with pytest.raises(NonFiniteError, match=f"nan in epoch 3.*{path}"):
+        training.run()
+    state = load_checkpoint(path)
+    assert state["step"] == 8
+    assert all(bool(one.isfinite().all()) for one in state["model"].values())
+    assert all(math.isfinite(one) for one in state["loss"])
+
+
+def test_without_a_checkpoint_the_message_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NonFiniteError, match=r"in epoch 3.*no checkpoint yet"):
+        training_of(tmp_path, FAILING).run()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_after_a_bad_loss_is_not_a_good_one(tmp_path: Path) -> None:
+    training = training_of(tmp_path, Recipe("tiny/unstable", Unstable, build_plain, SETTINGS), every=0)
+    with pytest.raises(NonFiniteError, match="in epoch 3"):
+        training.run()
+    assert all(math.isfinite(one) for one in load_checkpoint(tmp_path / "checkpoint.pt")["loss"])
+
+
+def test_what_failed_can_be_resumed_from_the_last_good_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(NonFiniteError):
+        training_of(tmp_path, FAILING, every=0).run()
+    training = training_of(tmp_path, Recipe(FAILING.name, Tiny, build, SETTINGS), every=0)
+    assert training.resume()
+    assert training.progress.step == 8
+    assert math.isfinite(training.run()["test_loss"])
+
+
+# checkpoints and interrupts
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\x03\x04 broken"])
+def test_broken_checkpoints_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(content)
+    with pytest.raises(RunError, match="whole checkpoint"):
+        load_checkpoint(path)
+    with pytest.raises(RunError, match="whole checkpoint"):
+        training_of(tmp_path).resume()
+
+
+def test_a_checkpoint_cut_short_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    training_of(tmp_path, every=0).run()
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(RunError, match="whole checkpoint"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("state", [{"step": 3}, torch.ones(3), [1, 2], {}], ids=["dict", "tensor", "list", "empty"])
+def test_files_that_are_no_checkpoint_of_ours_are_refused(tmp_path: Path, state: object) -> None:
+    torch.save(state, tmp_path / "checkpoint.pt")
+    with pytest.raises(RunError):
+        training_of(tmp_path).resume()
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    training_of(tmp_path, every=0).run()
+    other = Recipe(PS.name, Tiny, build_plain, SETTINGS)
+    with pytest.raises(RunError):
+        training_of(tmp_path, other).resume()
+
+
+def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
+    torch.save({"recipe": Tiny()}, tmp_path / "checkpoint.pt")
+    with pytest.raises(RunError, match="whole checkpoint"):
+        load_checkpoint(tmp_path / "checkpoint.pt")
+
+
+def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=f"{tmp_path}/none.pt"):
+        load_checkpoint(tmp_path / "none.pt")
+
+
+def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "checkpoint.pt"
+    save_checkpoint({"a": 1}, path)
+    with pytest.raises(Exception, match="pickle"):
+        save_checkpoint({"a": lambda: 1}, path)
+    assert load_checkpoint(path) == {"a": 1}
+    assert [one.name for one in path.parent.iterdir()] == ["checkpoint.pt"]
+
+
+def test_a_checkpoint_holds_the_settings(tmp_path: Path) -> None:
+    training_of(tmp_path, every=0).run()
+    state = load_checkpoint(tmp_path / "checkpoint.pt")
+    assert state["settings"] == asdict(SETTINGS)
+    assert (state["recipe"], state["seed"], state["step"]) == (PS.name, 0, 12)
+
+
+def test_the_first_interrupt_is_noted_and_the_second_raised() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with graceful() as request:
+        signal.raise_signal(signal.SIGINT)
+        assert request.asked
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_in_a_step_stops_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = training_of(tmp_path)
+    step = training.engine.train_step
+
+    def interrupted(index: Tensor, seed: int, number: int) -> Tensor:
+        if number == 5:
+            signal.raise_signal(signal.SIGINT)
+        return step(index, seed, number)
+
+    monkeypatch.setattr(training.engine, "train_step", interrupted)
+    with pytest.raises(Stopped, match=f"epoch 2 of 3.*{tmp_path}"):
+        training.run()
+    assert load_checkpoint(tmp_path / "checkpoint.pt")["step"] == 6
+
+
+def test_examples_are_taken_and_moved_together() -> None:
+    splits: Splits = Tiny().load()
+    part = splits.train.take(torch.tensor([3, 1]))
+    assert part.size == 2
+    assert part.ids.tolist() == [3, 1]
+    assert torch.equal(part.inputs[1][0], splits.train.inputs[1][3])
+    assert torch.equal(part.mask[1], splits.train.mask[1])
+    assert splits.test.ids[0] == 60
+    assert splits.to(torch.device("meta")).valid.targets.device.type == "meta"
+    assert splits.train._replace(mask=None).take(slice(0, 2)).mask is None
