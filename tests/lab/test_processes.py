@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from probsym.errors import ProbsymError
+from probsym.errors import NonFiniteError
 from probsym.lab.checkpoint import load_checkpoint
-from tests.lab.cases import CPU, PS, run_quietly
+from tests.lab.cases import CPU, FAILING, PRECISE, run_quietly
 
 TWO = replace(CPU, processes=2)
 pytestmark = [
@@ -26,15 +26,15 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, Any],
     found = []
     for name, options in (("one", CPU), ("two", TWO)):
         folder = tmp_path_factory.mktemp(name)
-        (result,) = run_quietly(PS, folder, options=options, changes=["epochs=4"])
-        found.append((result, load_checkpoint(folder / PS.name / "seed-0" / "checkpoint.pt")))
-        assert json.loads((folder / PS.name / "seed-0" / "result.json").read_text()) == result
+        (result,) = run_quietly(PRECISE, folder, options=options)
+        found.append((result, load_checkpoint(folder / PRECISE.name / "seed-0" / "checkpoint.pt")))
+        assert json.loads((folder / PRECISE.name / "seed-0" / "result.json").read_text()) == result
     return found
 
 
 def test_losses_agree_over_all_epochs(both: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
     (_, one), (_, two) = both
-    assert len(one["curve"]) == len(two["curve"]) == 4
+    assert len(one["curve"]) == len(two["curve"]) == 3
     for first, second in zip(one["curve"], two["curve"], strict=True):
         for name in ("train_loss", "train_total", "valid_loss"):
             assert first[name] == pytest.approx(second[name], abs=1e-5)
@@ -54,6 +54,6 @@ def test_metrics_agree(both: list[tuple[dict[str, Any], dict[str, Any]]]) -> Non
     assert two["metrics"]["best_epoch_loss"] == one["metrics"]["best_epoch_loss"]
 
 
-def test_a_batch_that_does_not_divide_is_a_typed_error(tmp_path: Path) -> None:
-    with pytest.raises(ProbsymError, match="batch_size 5"):
-        run_quietly(PS, tmp_path, options=TWO, changes=["batch_size=5"])
+def test_errors_of_the_processes_are_typed(tmp_path: Path) -> None:
+    with pytest.raises(NonFiniteError, match="in epoch 3"):
+        run_quietly(FAILING, tmp_path, options=TWO)

@@ -11,18 +11,7 @@ from probsym.lab.recipe import Settings, closest, matching
 from probsym.lab.recipes import RECIPES
 from tests.lab.cases import PS, run_quietly
 
-KEYS = [
-    "epochs",
-    "batch_size",
-    "learning_rate",
-    "weight_decay",
-    "decoupled",
-    "warmup_epochs",
-    "decay",
-    "clip",
-    "samples",
-    "eval_samples",
-]
+KEYS = ("epochs", "batch_size", "learning_rate", "decoupled", "warmup_epochs", "clip", "samples")
 
 
 @pytest.mark.parametrize(

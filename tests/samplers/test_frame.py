@@ -257,6 +257,31 @@ def test_laplacian_frame_is_the_literal_one(name):
     assert not estimate.stderr.any()
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sorting_by_spectral_ranks_is_the_spectral_frame(masked, dtype):
+    a = torch.stack([path(6), cycle(6), torch.block_diag(cycle(3), path(3)), weighted(6), cycle(4, 6)]).to(dtype)
+    holes = [[1, 1, 1, 1, 1, 1], [1, 1, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0], [0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]]
+    mask = torch.tensor(holes, dtype=torch.bool) if masked else None
+    a = a if mask is None else torch.where(mask.unsqueeze(1) & mask.unsqueeze(2), a, 0)
+    ranks = -samplers.spectral_ranks(a, mask).to(dtype)
+    spectral = Symmetrized(lambda a, r: a[:, 0, 0], "n n, n -> ", S, FRAME("laplacian", (0,), exact=False))
+    sorting = Symmetrized(lambda a, r: a[:, 0, 0], "n n, n -> ", S, FRAME("sort", (1,), exact=False))
+    noise = spectral.noise(a, ranks, mask=mask, samples=50, generator=seeded())
+    one, other = (model.estimate(a, ranks, mask=mask, noise=noise).elements["n"] for model in (spectral, sorting))
+    assert torch.equal(one, other)
+    assert [len(one[i].unique(dim=0)) > 1 for i in (0, 1, 3)] == [True, True, False]
+
+
+def test_spectral_ranks_are_those_of_the_literal_keys():
+    a = torch.stack([path(5), cycle(5), torch.block_diag(cycle(3), path(2)), weighted(5)])
+    for graph, ranks in zip(a, samplers.spectral_ranks(a), strict=True):
+        keys = [tuple(row) for row in literal_keys(graph, range(5))]
+        for i, j in itertools.product(range(5), repeat=2):
+            assert (keys[i] == keys[j]) == bool(ranks[i] == ranks[j])
+            assert (keys[i] > keys[j]) == bool(ranks[i] < ranks[j])
+
+
 def test_automorphic_nodes_tie_and_others_need_not():
     keys = literal_keys(path(5), range(5))
     assert np.allclose(keys[0], keys[4])

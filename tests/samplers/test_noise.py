@@ -99,10 +99,26 @@ def test_parts_are_slices_of_the_draws(which):
     assert [set(one) for one in part[1:]] == [set(one) for one in whole[1:]]
 
 
+@pytest.mark.parametrize("which", range(6))
+def test_rows_are_slices_of_the_batch(which):
+    model, inputs = list(models(torch.float64))[which]
+    whole = model.noise(*inputs, samples=3, generator=seeded())
+    last = whole.rows(1, 2)
+    assert last.draws() == 3
+    for a, b in zip(whole.tensors(), last.tensors(), strict=True):
+        assert torch.equal(a[1:2], b)
+    assert [set(one) for one in last[1:]] == [set(one) for one in whole[1:]]
+    same(whole.rows(0, 2), whole)
+    model.double().eval()
+    found = [model(*(x[i : i + 1] for x in inputs), noise=whole.rows(i, i + 1)) for i in range(2)]
+    torch.testing.assert_close(torch.cat(found), model(*inputs, noise=whole))
+
+
 def test_nothing_has_no_draws():
     assert noise.no_noise().draws() is None
     assert not list(noise.no_noise().tensors())
     assert isinstance(noise.no_noise().part(0, 1), Noise)
+    assert isinstance(noise.no_noise().rows(0, 1), Noise)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.bfloat16])

@@ -1,0 +1,348 @@
+"""The command line: what it prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from probsym import cli
+from probsym.lab import recipes, training
+from probsym.lab.recipes.demo import DecoratedCycles
+from tests.lab.cases import CPU, RECIPES, SEPARATION, metrics_of, run_quietly
+
+ROOT = Path(__file__).resolve().parents[1]
+WITH_DATA = (Path(os.environ.get("PROBSYM_DATA", "")) / "exp_graphsat.npz").is_file()
+Capture = pytest.CaptureFixture[str]
+TINY = ["tiny/mlp-ps", "--device", "cpu", "--set", "epochs=1"]
+
+
+class Commands:
+    """Calls the command line in this process, with small recipes beside the real ones."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+
+    def __call__(self, *words: object) -> tuple[int, str, str]:
+        self.monkeypatch.setattr(sys, "argv", ["probsym", *map(str, words)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code
+        return code, *self.capsys.readouterr()
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Commands:
+    monkeypatch.setattr(recipes, "RECIPES", {**recipes.RECIPES, **RECIPES})
+    monkeypatch.setattr(cli, "console", Console(width=200))
+    monkeypatch.setattr(cli, "errors", Console(width=200, stderr=True))
+    return Commands(monkeypatch, capsys)
+
+
+def outside(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"} | {"COLUMNS": ""}
+    command = [sys.executable, "-m", "probsym.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+
+
+# from outside
+
+
+@pytest.mark.slow
+def test_help_names_the_commands() -> None:
+    done = outside("--help")
+    assert done.returncode == 0
+    for name in ("list", "train", "evaluate", "table", "check", "demo"):
+        assert re.search(rf"│ {name} +", done.stdout)
+
+
+@pytest.mark.slow
+def test_names_can_be_read_where_nobody_says_how_wide_the_page_is() -> None:
+    done = outside("list")
+    assert done.returncode == 0
+    for name in (name for name in recipes.RECIPES if not name.endswith("gin-id-ps-fixed-noise")):
+        assert name in done.stdout
+    for word in ("MLP-PS, fixed noise", "published only", "not run yet"):
+        assert word in done.stdout
+
+
+@pytest.mark.slow
+def test_an_unknown_recipe_fails_with_a_suggestion_and_no_traceback() -> None:
+    done = outside("train", "exp-clasify/mlp-ps")
+    assert done.returncode == 2
+    assert "did you mean exp-classify/mlp-ps" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+
+
+# list, table, check
+
+
+def test_the_list_has_recipes_numbers_and_states(call: Commands, tmp_path: Path) -> None:
+    code, output, errors = call("list", "--results", tmp_path)
+    assert (code, errors) == (0, "")
+    assert "exp-classify/mlp-ps " in output
+    assert "Besides: demo/mlp-ps, demo/mlp-ga, demo/mlp-canonical" in output
+
+
+@pytest.mark.parametrize("number", [1, 7])
+def test_tables_are_shown(call: Commands, tmp_path: Path, number: int) -> None:
+    code, output, errors = call("table", number, "--results", tmp_path)
+    assert (code, errors) == (0, "")
+    assert f"Table {number}." in output
+    assert "GRAPH8c" in output
+
+
+def test_results_are_shown_in_their_table(call: Commands, tmp_path: Path) -> None:
+    fields = dict.fromkeys(("command", "commit", "hardware", "torch", "date"), "")
+    result = {"row": "exp-classify/mlp-ps", "seed": 0, "metrics": {"test_accuracy": 98.76}, **fields}
+    (tmp_path / "one.json").write_text(json.dumps(result))
+    assert "98.76" in call("table", 1, "--results", tmp_path)[1]
+    assert "98.76" in call("list", "--results", tmp_path)[1]
+    (tmp_path / "one.json").write_text("{")
+    code, _, errors = call("table", 1, "--results", tmp_path)
+    assert code == 1
+    assert errors.startswith("RunError: Expected")
+
+
+@pytest.mark.parametrize("words", [("table", 9), ("table", "one"), ("table",), ("trane",), ("list", "--nothing")])
+def test_wrong_words_exit_with_2(call: Commands, words: tuple[object, ...]) -> None:
+    code, output, errors = call(*words)
+    assert code == 2
+    assert errors
+    assert not output
+
+
+@pytest.mark.parametrize(
+    "words", [("--seed", "x"), ("--processes", "0"), ("--checkpoint-every", "-1"), ("--nothing",), ("--seed",)]
+)
+def test_wrong_options_exit_with_2(call: Commands, words: tuple[str, ...], tmp_path: Path) -> None:
+    code, _, errors = call("train", *TINY, "--out", tmp_path, *words)
+    assert code == 2
+    assert words[0] in errors
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not WITH_DATA, reason="no EXP in PROBSYM_DATA")
+def test_check_finds_everything(call: Commands) -> None:
+    code, output, _ = call("check")
+    assert code == 0
+    for word in ("torch", "lightning", "data: exp", "data: graph8c", "checksum right"):
+        assert word in output
+    assert "missing" not in output
+
+
+def test_check_fails_where_data_are_missing(call: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
+    monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path))
+    code, output, _ = call("check")
+    assert code == 1
+    assert re.search(r"data: exp +│ missing", output)
+
+
+# train
+
+
+def test_training_prints_and_writes_the_metrics(call: Commands, tmp_path: Path) -> None:
+    code, output, errors = call("train", *TINY, "--out", tmp_path / "runs", "--results", tmp_path / "results")
+    assert (code, errors) == (0, "")
+    result = json.loads((tmp_path / "runs" / "tiny" / "mlp-ps" / "seed-0" / "result.json").read_text())
+    assert result["changed"] == {"epochs": 1}
+    assert result["command"] == "probsym train tiny/mlp-ps --device cpu --set epochs=1"
+    assert f"{result['metrics']['test_loss']:.6g}" in output
+    assert (tmp_path / "results" / "tiny" / "mlp-ps" / "seed-0.json").exists()
+
+
+def test_several_seeds_are_as_separate_runs(call: Commands, tmp_path: Path) -> None:
+    code, output, _ = call("train", *TINY, "--seed", 3, "--seed", 5, "--out", tmp_path / "together")
+    assert code == 0
+    assert "seed 3" in output
+    assert "seed 5" in output
+    for seed in (5, 3):
+        assert call("train", *TINY, "--seed", seed, "--out", tmp_path / "apart")[0] == 0
+        one, other = (
+            json.loads((tmp_path / name / "tiny" / "mlp-ps" / f"seed-{seed}" / "result.json").read_text())
+            for name in ("together", "apart")
+        )
+        assert metrics_of(one) == metrics_of(other)
+    assert not (tmp_path / "together" / "tiny" / "mlp-ps" / "seed-0").exists()
+
+
+def test_several_recipes_run_one_after_the_other(call: Commands, tmp_path: Path) -> None:
+    code, _, _ = call("train", "tiny/mlp-*a", "tiny/plain", "--device", "cpu", "--set", "epochs=1", "--out", tmp_path)
+    assert code == 0
+    assert {path.name for path in (tmp_path / "tiny").iterdir()} == {"mlp-ga", "mlp-fa", "plain"}
+
+
+def test_the_demo_recipes_train(call: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DecoratedCycles.__init__, "__defaults__", (40,))
+    changes = ["epochs=1", "batch_size=20", "samples=1", "eval_samples=1"]
+    words = [word for change in changes for word in ("--set", change)]
+    code, output, _ = call("train", "demo/mlp-ps", *words, "--device", "cpu", "--out", tmp_path)
+    assert code == 0
+    assert "test_accuracy" in output
+
+
+@pytest.mark.parametrize(
+    "words", [("tiny/mlp-sp",), ("tiny/*x",), (*TINY, "--set", "epoch=1"), (*TINY, "--set", "decay=x")]
+)
+def test_unknown_names_and_keys_exit_with_2(call: Commands, tmp_path: Path, words: tuple[str, ...]) -> None:
+    code, output, errors = call("train", *words, "--out", tmp_path)
+    assert code == 2
+    assert errors.startswith("Expected")
+    assert errors.count("\n") == 1
+    assert not output
+    assert not list(tmp_path.iterdir())
+
+
+def test_suggestions_are_given(call: Commands, tmp_path: Path) -> None:
+    assert "did you mean tiny/mlp-ps" in call("train", "tiny/mlp-sp", "--out", tmp_path)[2]
+    assert "did you mean epochs" in call("train", *TINY, "--set", "epoch=1", "--out", tmp_path)[2]
+
+
+def test_nothing_is_overwritten(call: Commands, tmp_path: Path) -> None:
+    assert call("train", *TINY, "--out", tmp_path)[0] == 0
+    path = tmp_path / "tiny" / "mlp-ps" / "seed-0" / "result.json"
+    before = path.read_bytes()
+    code, _, errors = call("train", *TINY, "--out", tmp_path)
+    assert code == 1
+    assert errors.startswith("RunError: Expected")
+    code, output, _ = call("train", *TINY, "--out", tmp_path, "--resume")
+    assert code == 0
+    assert "test_accuracy" in output
+    assert path.read_bytes() == before
+
+
+def test_a_loss_that_is_not_finite_is_one_line(call: Commands, tmp_path: Path) -> None:
+    code, _, errors = call("train", "tiny/failing", "--device", "cpu", "--checkpoint-every", "0", "--out", tmp_path)
+    assert code == 1
+    assert errors.startswith("NonFiniteError: Expected a finite loss (got nan in epoch 3)")
+    assert str(tmp_path / "tiny" / "failing" / "seed-0" / "checkpoint.pt") in errors
+
+
+def test_an_interrupt_says_where_the_checkpoint_is(
+    call: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise training.Stopped("the checkpoint is there")
+
+    monkeypatch.setattr("probsym.lab.run.run", stopped)
+    code, _, errors = call("train", *TINY, "--out", tmp_path)
+    assert code == 130
+    assert errors == "Interrupted: the checkpoint is there\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--device", "tpu"),
+        ("--precision", "fp9"),
+        ("--set", "batch_size=0"),
+        ("--set", "learning_rate=-1"),
+        ("--set", "samples=0"),
+        ("--capture",),
+        ("--out", "FILE"),
+        ("--results", "FILE"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_work_is_one_line_and_no_traceback(call: Commands, tmp_path: Path, words: tuple[str, ...]) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    given = [str(file) if word == "FILE" else word for word in words]
+    code, _, errors = call("train", *TINY, "--out", tmp_path / "runs", *given)
+    assert code in (1, 2)
+    assert "Error: " in errors
+
+
+@pytest.mark.parametrize("content", [b"", b"broken"])
+def test_a_broken_checkpoint_is_one_line(call: Commands, tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "tiny" / "mlp-ps" / "seed-0"
+    folder.mkdir(parents=True)
+    (folder / "checkpoint.pt").write_bytes(content)
+    code, _, errors = call("train", *TINY, "--out", tmp_path, "--resume")
+    assert code == 1
+    assert errors.startswith("RunError: Expected")
+    assert (folder / "checkpoint.pt").read_bytes() == content
+
+
+def test_a_terminal_is_no_hindrance(call: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "console", Console(width=200, force_terminal=True))
+    code, output, _ = call("train", *TINY, "--out", tmp_path)
+    assert code == 0
+    assert "━" in output
+
+
+# evaluate
+
+
+def numbers(output: str) -> dict[str, tuple[str, str]]:
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in output.splitlines() if "│ test_" in line]
+    return {name: (now, before) for name, now, before in rows}
+
+
+def test_evaluation_finds_what_the_run_found(call: Commands, tmp_path: Path) -> None:
+    (result,) = run_quietly(RECIPES["tiny/mlp-ps"], tmp_path, (7,))
+    folder = tmp_path / "tiny" / "mlp-ps" / "seed-7"
+    code, output, errors = call("evaluate", folder, "--device", "cpu")
+    assert (code, errors) == (0, "")
+    found = numbers(output)
+    assert set(found) == {"test_loss", "test_accuracy"}
+    for name, (now, before) in found.items():
+        assert now == before == f"{result['metrics'][name]:.6g}"
+
+
+def test_evaluation_with_other_draws_finds_other_numbers(call: Commands, tmp_path: Path) -> None:
+    run_quietly(RECIPES["tiny/mlp-ps"], tmp_path)
+    folder = tmp_path / "tiny" / "mlp-ps" / "seed-0"
+    now, before = numbers(call("evaluate", folder, "--device", "cpu", "--samples", 40)[1])["test_loss"]
+    assert now != before
+    assert abs(float(now) - float(before)) < 0.1
+    repeated = numbers(call("evaluate", folder, "--device", "cpu", "--repeats", 3)[1])
+    assert float(repeated["test_loss_std"][0]) > 0
+
+
+def test_evaluation_repeats_as_the_run_did(call: Commands, tmp_path: Path) -> None:
+    run_quietly(RECIPES["tiny/mlp-ps"], tmp_path, changes=["test_repeats=3"])
+    found = numbers(call("evaluate", tmp_path / "tiny" / "mlp-ps" / "seed-0", "--device", "cpu")[1])
+    now, before = found["test_loss"]
+    assert now == before
+
+
+def test_evaluation_leaves_the_run_as_it_is(call: Commands, tmp_path: Path) -> None:
+    run_quietly(RECIPES["tiny/plain"], tmp_path)
+    folder = tmp_path / "tiny" / "plain" / "seed-0"
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert call("evaluate", folder, "--device", "cpu")[0] == 0
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_what_is_no_finished_run_is_one_line(call: Commands, tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        code, _, errors = call("evaluate", folder)
+        assert code == 1
+        assert errors.startswith("RunError: Expected a finished run")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"row": "tiny/mlp-ps", "seed": 0, "settings": {}}'])
+def test_a_broken_result_is_one_line(call: Commands, tmp_path: Path, content: str) -> None:
+    (tmp_path / "result.json").write_text(content)
+    code, _, errors = call("evaluate", tmp_path, "--device", "cpu")
+    assert code == 1
+    assert errors.startswith("RunError: Expected")
+
+
+def test_separation_cannot_be_evaluated(call: Commands, tmp_path: Path) -> None:
+    run_quietly(replace(SEPARATION, models=1), tmp_path, options=CPU)
+    code, _, errors = call("evaluate", tmp_path / "tiny" / "separation" / "seed-0")
+    assert code == 1
+    assert "recipe that trains" in errors
