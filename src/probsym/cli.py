@@ -31,7 +31,8 @@ def list_recipes(results: Results = Path("results")) -> None:
     from probsym.lab.results import read_results
     from probsym.lab.tables import listing
 
-    console.print(listing(read_results(results), RECIPES))
+    wide = console if console.is_terminal else Console(width=160)
+    wide.print(listing(read_results(results), RECIPES))
     rest = [name for name in RECIPES if name.startswith("demo/")]
     console.print(f"Besides: {', '.join(rest)}", highlight=False)
 
@@ -82,7 +83,9 @@ def train(
 def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
     samples: Annotated[int | None, typer.Option(min=1, help="Draws; as in the run if not given.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Evaluations, each with draws of its own.")] = 1,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Evaluations, each with draws of its own; as in the run if not given.")
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """The test metrics of a finished run, again or with other draws."""
@@ -96,7 +99,8 @@ def evaluate(
 
     result = read_run(folder)
     engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
-    engine.settings = replace(engine.settings, test_repeats=repeats)
+    if repeats is not None:
+        engine.settings = replace(engine.settings, test_repeats=repeats)
     if samples is not None and isinstance(engine.model, Symmetrized):
         engine.model.eval_samples = samples
     shown = Table("metric", "now", "in the run", title=f"{result['row']}, seed {result['seed']}")
@@ -148,18 +152,22 @@ def main() -> None:
     """The command line: errors of our own in one line, exit code 2; Ctrl-C keeps the checkpoint, exit code 130."""
     try:
         code = app(standalone_mode=False)
-    except (typer.Abort, KeyboardInterrupt) as stop:
-        _fail(f"Interrupted: {stop}" if str(stop) else "Interrupted", 130)
+    except (typer.Abort, KeyboardInterrupt):
+        code = 130
     except RecipeError as error:
         _fail(str(error), 2)
     except ProbsymError as error:
         _fail(f"{type(error).__name__}: {error}", 1)
     except Exception as error:
+        if type(error).__name__ == "Stopped":  # known by name, since training is imported only where it is needed
+            _fail(f"Interrupted: {error}", 130)
         if not hasattr(error, "exit_code"):
             raise
         if hasattr(error, "show"):  # a wrong option or argument, which the parser can explain
             error.show()
         raise SystemExit(error.exit_code) from error
+    if code == 130:
+        _fail("Interrupted", 130)
     if isinstance(code, int) and code:
         raise SystemExit(code)
 

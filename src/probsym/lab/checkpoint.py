@@ -14,7 +14,7 @@ from probsym.errors import RunError
 def save_checkpoint(state: dict[str, Any], path: Path) -> None:
     """Write the state beside its place, then move it there: a kill at any moment leaves the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.partial")
     try:
         with beside.open("wb") as file:
             torch.save(state, file)

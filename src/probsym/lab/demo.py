@@ -75,10 +75,11 @@ def chart(outcomes: dict[str, Outcome]) -> str:
     """The learning curves as SVG."""
     width, height, left, bottom = 640, 300, 48, 36
     epochs = max(len(outcome.curve) for outcome in outcomes.values())
+    least = min(40.0, *(min(outcome.curve) for outcome in outcomes.values()))
 
     def place(epoch: int, percent: float) -> tuple[float, float]:
         x = left + epoch / max(epochs, 1) * (width - left - 110)
-        return x, height - bottom - (percent - 40) / 60 * (height - bottom - 16)
+        return x, height - bottom - (percent - least) / (100 - least) * (height - bottom - 16)
 
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Validation accuracy by epoch">']
     for percent in (50, 75, 100):

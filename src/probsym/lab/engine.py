@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from probsym.errors import RunError
 from probsym.lab.capture import Captured
@@ -48,7 +49,7 @@ class Engine:
             raise RunError(f"Expected one CUDA device to capture steps on (got {self.world} of {self.device.type})")
         self.data = data.to(self.device)
         self.model = model.to(self.device)
-        self.module: nn.Module = fabric.setup_module(model) if self.world > 1 else model
+        self.module: nn.Module = DistributedDataParallel(self.model) if self.world > 1 else self.model
         self.optimiser = self._optimiser(capture)
         self.generator = torch.Generator(self.device)
         self.names = ["loss", *(name for name in task.selects if name != "loss")]
@@ -79,9 +80,13 @@ class Engine:
         return index[: self.steps_per_epoch * size].view(-1, size).to(self.device)
 
     def train_step(self, index: Tensor, seed: int, step: int) -> Tensor:
-        """One step on the examples `index`; the total loss and the task's own, (2,), overwritten by the next step."""
+        """One step on the examples `index`; the total loss and the task's own, (2,), overwritten by the next step.
+
+        Dropout can only draw from the global generator, which is seeded here.
+        """
         self._set_rate(step)
         self.generator.manual_seed(derived(seed, "draws", step))
+        torch.manual_seed(derived(seed, f"dropout {self.fabric.global_rank}", step))
         return self._step(index)
 
     def evaluate(self, part: Examples, seed: int, purpose: str, count: int = 0) -> dict[str, float]:

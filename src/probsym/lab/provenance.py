@@ -25,13 +25,14 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 def _command() -> str:
     """How to run this again; where the result went does not matter for that."""
-    program = Path(sys.argv[0]).name
-    words = [program] if program == "probsym" else ["python", sys.argv[0]]
-    words += sys.argv[1:]
-    for option in ("--out", "--results"):
-        if option in words:
-            place = words.index(option)
-            del words[place : place + 2]
+    program = Path(sys.argv[0])
+    words = ["probsym"] if program.name in ("probsym", "cli.py") else ["python", sys.argv[0]]
+    rest = iter(sys.argv[1:])
+    for word in rest:
+        if word in ("--out", "--results"):
+            next(rest, None)
+        elif not word.startswith(("--out=", "--results=")):
+            words.append(word)
     return " ".join(words)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import math
 import types
 import typing
 from abc import ABC, abstractmethod
@@ -43,6 +44,16 @@ class Settings:
     """Inside the net of the sampler."""
     test_repeats: int = 1
     """Evaluations of the test set, each with draws of its own, whose mean counts."""
+
+    def __post_init__(self) -> None:
+        whole = {"epochs": 0, "batch_size": 1, "samples": 1, "eval_samples": 1, "test_repeats": 1}
+        for name, least in whole.items():
+            if getattr(self, name) < least:
+                raise RecipeError(f"Expected {name} to be {least} or more (got {getattr(self, name)})")
+        for name in ("learning_rate", "weight_decay", "warmup_epochs", "entropy", "noise", "tau", "dropout", "clip"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise RecipeError(f"Expected {name} to be a finite number, 0 or more (got {value})")
 
     def rate(self, epoch: float, step: float) -> float:
         """The learning rate of a step of length `step` that begins at `epoch`, both in epochs."""

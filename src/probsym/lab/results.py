@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,31 @@ def write_result(folder: Path, result: Mapping[str, Any], curve: Sequence[Mappin
     path.parent.mkdir(parents=True, exist_ok=True)
     if curve:
         write_curve(path.with_suffix(".csv"), curve)
-    with path.open("x") as file:
-        file.write(json.dumps(result, indent=1) + "\n")
+    write_new(path, result)
     return path
+
+
+def write_new(path: Path, result: Mapping[str, Any]) -> None:
+    """Write a file of JSON that is whole or not there, and refuse to overwrite one."""
+    beside = path.with_name(f".{path.name}.partial")
+    beside.write_text(json.dumps(result, indent=1) + "\n")
+    try:
+        os.link(beside, path)
+    except FileExistsError as error:
+        raise RunError(f"Expected no result at {path}, which is never overwritten (got one)") from error
+    finally:
+        beside.unlink()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An object from a file."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise RunError(f"Expected {path} to be JSON (got: {error})") from error
+    if not isinstance(found, dict):
+        raise RunError(f"Expected {path} to hold an object (got {type(found).__name__})")
+    return found
 
 
 def write_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
@@ -38,11 +61,8 @@ def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """All results under a folder by row, every seed of each; files of other kinds are passed over."""
     found: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.rglob("*.json")):
-        try:
-            result = json.loads(path.read_text())
-        except ValueError as error:
-            raise RunError(f"Expected {path} to be JSON (got: {error})") from error
-        if isinstance(result, dict) and all(name in result for name in FIELDS):
+        result = read_json(path)
+        if all(name in result for name in FIELDS):
             found.setdefault(result["row"], []).append(result)
     return found
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.fabric import Fabric
 from rich.console import Console
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from probsym.errors import RunError
 from probsym.lab.checkpoint import load_checkpoint
 from probsym.lab.engine import Engine
 from probsym.lab.paper import paper_number
-from probsym.lab.progress import shown, spoken
+from probsym.lab.progress import Show, shown, spoken
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
-from probsym.lab.results import write_curve, write_result
+from probsym.lab.results import FIELDS, read_json, write_curve, write_new
 from probsym.lab.separation import SeparationRecipe, separate
 from probsym.lab.training import Training, make_engine
 
@@ -50,17 +51,23 @@ def make_fabric(options: Options) -> Fabric:
     """The device, and the processes that work together."""
     if options.device not in ("auto", "cpu", "cuda"):
         raise RunError(f"Expected the device to be auto, cpu or cuda (got {options.device!r})")
-    if options.device == "cuda" and not torch.cuda.is_available():
+    cuda = torch.cuda.is_available()
+    if options.device == "cuda" and not cuda:
         raise RunError("Expected a CUDA device (got none)")
-    device = "cuda" if options.device == "auto" and torch.cuda.is_available() else options.device
-    device = "cpu" if device == "auto" else device
+    _set_products(options)
+    try:
+        return Fabric(
+            accelerator="cuda" if cuda and options.device != "cpu" else "cpu",
+            devices=options.processes,
+            strategy="ddp_spawn" if options.processes > 1 else "auto",
+            precision="32-true" if options.precision == "tf32" else options.precision,  # type: ignore[arg-type]
+        )
+    except (TypeError, ValueError) as error:
+        raise RunError(f"Expected a precision and processes that there are (got: {error})") from error
+
+
+def _set_products(options: Options) -> None:
     torch.set_float32_matmul_precision("high" if options.precision == "tf32" else "highest")
-    return Fabric(
-        accelerator=device,
-        devices=options.processes,
-        strategy="ddp_spawn" if options.processes > 1 else "auto",
-        precision="32-true" if options.precision == "tf32" else options.precision,  # type: ignore[arg-type]
-    )
 
 
 def run(
@@ -78,50 +85,91 @@ def run(
 
     A seed that has a result already is refused, or passed over with `resume`; one that was interrupted goes on.
     """
-    options, console = options or Options(), console or Console()
+    options = options or Options()
     folders = {seed: folder / recipe.name / f"seed-{seed}" for seed in seeds}
-    for seed, one in folders.items():
-        if not resume and one.exists() and any(one.iterdir()):
-            raise RunError(f"Expected {one} to be empty, or to resume (got a run of seed {seed})")
-        if results is not None and (results / recipe.name / f"seed-{seed}.json").exists() and not resume:
-            raise RunError(f"Expected no result of {recipe.name}, seed {seed}, in {results} (got one)")
+    _check_places(recipe.name, folders, results, resume)
+    job = Job(recipe, folders, recipe.settings.changed(changes), options, results)
     fabric = make_fabric(options)
-    arguments = (recipe, folders, tuple(changes), options, results, console)
-    if options.processes > 1:
-        fabric.launch(_run_all, *arguments)  # type: ignore[arg-type]  # each process has its own fabric; results are read back from their files
-        return [json.loads((one / "result.json").read_text()) for one in folders.values()]
-    return _run_all(fabric, *arguments)
+    if options.processes == 1:
+        return job(fabric, console or Console())
+    try:
+        fabric.launch(job)
+    except ProcessRaisedException as error:
+        raise RunError(str(error).strip().splitlines()[-1]) from error
+    return [read_run(one) for one in folders.values()]
 
 
-def _run_all(
-    fabric: Fabric,
-    recipe: Recipe | SeparationRecipe,
-    folders: dict[int, Path],
-    changes: tuple[str, ...],
-    options: Options,
-    results: Path | None,
-    console: Console,
-) -> list[dict[str, Any]]:
-    torch.set_float32_matmul_precision("high" if options.precision == "tf32" else "highest")
-    settings = recipe.settings.changed(changes)
-    engine: Engine | None = None
-    found = []
-    for seed, folder in folders.items():
-        path = folder / "result.json"
+def _check_places(name: str, folders: Mapping[int, Path], results: Path | None, resume: bool) -> None:
+    """Refuse places that are taken, or cannot be written to, before anything is computed."""
+    for seed, one in folders.items():
+        try:
+            one.mkdir(parents=True, exist_ok=True)
+            if results is not None:
+                (results / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"Expected folders for the run and its result (got: {error})") from error
+        if not resume and any(one.iterdir()):
+            raise RunError(f"Expected {one} to be empty, or to resume (got a run of seed {seed})")
+        if results is not None and (results / name / f"seed-{seed}.json").exists() and not resume:
+            raise RunError(f"Expected no result of {name}, seed {seed}, in {results} (got one)")
+
+
+class Job:
+    """A recipe for some seeds, as what each of several processes runs."""
+
+    def __init__(
+        self,
+        recipe: Recipe | SeparationRecipe,
+        folders: dict[int, Path],
+        settings: Settings,
+        options: Options,
+        results: Path | None,
+    ) -> None:
+        self.recipe, self.folders, self.settings = recipe, folders, settings
+        self.options, self.results = options, results
+        self.engine: Engine | None = None
+
+    def __call__(self, fabric: Fabric, console: Console | None = None) -> list[dict[str, Any]]:
+        _set_products(self.options)  # once more: this may be a process of its own
+        console = console or Console(quiet=not fabric.is_global_zero)
+        return [self._one(fabric, seed, folder, console) for seed, folder in self.folders.items()]
+
+    def _one(self, fabric: Fabric, seed: int, folder: Path, console: Console) -> dict[str, Any]:
+        path, curve_path = folder / "result.json", folder / "curve.csv"
         if path.exists():
-            found.append(json.loads(path.read_text()))
-            continue
+            result = read_run(folder)
+            if result["settings"] != asdict(self.settings):
+                raise RunError(f"Expected the run in {folder} to have the same settings (got {result['settings']})")
+        else:
+            with shown(console, f"{self.recipe.name} seed {seed}") as show:
+                result, curve = self._result(fabric, seed, folder, show)
+            if fabric.is_global_zero:
+                if curve:
+                    write_curve(curve_path, curve)
+                write_new(path, result)
+        if fabric.is_global_zero and self.results is not None:
+            kept = self.results / self.recipe.name / f"seed-{seed}.json"
+            if not kept.exists():
+                if curve_path.exists():
+                    shutil.copyfile(curve_path, kept.with_suffix(".csv"))
+                write_new(kept, result)
+        return result
+
+    def _result(
+        self, fabric: Fabric, seed: int, folder: Path, show: Show
+    ) -> tuple[dict[str, Any], list[dict[str, float]]]:
+        start = time.perf_counter()
         curve: list[dict[str, float]] = []
         sizes: dict[str, int] = {}
-        with shown(console, f"{recipe.name} seed {seed}") as show:
-            start = time.perf_counter()
-            if isinstance(recipe, SeparationRecipe):
-                metrics = separate(recipe, seed, fabric.device, lambda done, total: show(done, total, "random models"))
-            else:
-                if engine is None:
-                    engine = make_engine(recipe, settings, fabric, compile=options.compile, capture=options.capture)
-                metrics, curve = _trained(engine, recipe, seed, folder, options, show)
-                sizes = {"train_size": engine.data.train.size, "test_size": engine.data.test.size}
+        recipe, settings, options = self.recipe, self.settings, self.options
+        if isinstance(recipe, SeparationRecipe):
+            changed = replace(recipe, settings=settings)
+            metrics = separate(changed, seed, fabric.device, lambda done, total: show(done, total, "random models"))
+        else:
+            if self.engine is None:
+                self.engine = make_engine(recipe, settings, fabric, compile=options.compile, capture=options.capture)
+            metrics, curve = _trained(self.engine, recipe, seed, folder, options, show)
+            sizes = {"train_size": self.engine.data.train.size, "test_size": self.engine.data.test.size}
         result = {
             "row": recipe.name,
             "metrics": metrics,
@@ -135,20 +183,11 @@ def _run_all(
             "wall_seconds": round(time.perf_counter() - start, 1),
             **provenance(fabric.device),
         }
-        found.append(result)
-        if fabric.global_rank == 0:
-            folder.mkdir(parents=True, exist_ok=True)
-            if curve:
-                write_curve(folder / "curve.csv", curve)
-            with path.open("x") as file:
-                file.write(json.dumps(result, indent=1) + "\n")
-            if results is not None:
-                write_result(results, result, curve)
-    return found
+        return result, curve
 
 
 def _trained(
-    engine: Engine, recipe: Recipe, seed: int, folder: Path, options: Options, show: Any
+    engine: Engine, recipe: Recipe, seed: int, folder: Path, options: Options, show: Show
 ) -> tuple[dict[str, Any], list[dict[str, float]]]:
     from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415, slow to import, and only training writes
 
@@ -178,9 +217,17 @@ def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) 
     """The engine of a finished run of the recipe, with the weights that its first metric chose."""
     if not isinstance(recipe, Recipe):
         raise RunError(f"Expected a recipe that trains (got {recipe.name!r})")
-    engine = make_engine(recipe, Settings(**read_run(folder)["settings"]), make_fabric(options))
+    given = read_run(folder)["settings"]
+    try:
+        settings = Settings(**given)
+    except TypeError as error:
+        raise RunError(f"Expected the settings of a run in {folder} (got {given})") from error
+    engine = make_engine(recipe, settings, make_fabric(options))
     state = load_checkpoint(folder / "checkpoint.pt", engine.device)
-    engine.model.load_state_dict(next(iter(state["best"].values()))["weights"])
+    try:
+        engine.model.load_state_dict(next(iter(state["best"].values()))["weights"])
+    except (AttributeError, KeyError, RuntimeError, StopIteration, TypeError) as error:
+        raise RunError(f"Expected the best weights of a run in {folder} (got: {error!r})") from error
     return engine
 
 
@@ -189,4 +236,8 @@ def read_run(folder: Path) -> dict[str, Any]:
     path = folder / "result.json"
     if not path.is_file():
         raise RunError(f"Expected a finished run with a result.json in {folder} (got none)")
-    return json.loads(path.read_text())
+    result = read_json(path)
+    missing = [name for name in (*FIELDS, "settings") if name not in result]
+    if missing or not isinstance(result["settings"], dict) or not isinstance(result["metrics"], dict):
+        raise RunError(f"Expected {path} to be the result of a run (got one without {', '.join(missing) or 'numbers'})")
+    return result

@@ -142,7 +142,9 @@ def relabel(examples: Examples, seed: int) -> Examples:
         adjacency[rows.unsqueeze(2), order.unsqueeze(2), order.unsqueeze(1)],
         ranks[rows, order],
     )
-    return Examples(moved, examples.mask, examples.targets, examples.ids + examples.size)
+    return Examples(
+        moved, mask[rows, order] if examples.mask is not None else None, examples.targets, examples.ids + examples.size
+    )
 
 
 class PairCount:

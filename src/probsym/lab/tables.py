@@ -72,7 +72,8 @@ def spoken_number(ours: tuple[float, float | None, int] | None) -> str:
     if ours is None:
         return ""
     mean, deviation, seeds = ours
-    return f"{mean:.4g}" if deviation is None else f"{mean:.4g} ± {deviation:.2g} ({seeds} seeds)"
+    middle = f"{mean:.0f}" if mean == round(mean) else f"{mean:.4g}"
+    return middle if deviation is None else f"{middle} ± {deviation:.2g} ({seeds} seeds)"
 
 
 def _status(place: Cell, recipes: Container[str]) -> str:

@@ -24,7 +24,7 @@ Listener = Callable[[int, int, dict[str, float]], None]
 """Told the epoch, of how many, and what was measured in it."""
 
 
-class Stopped(KeyboardInterrupt):
+class Stopped(Exception):  # noqa: N818, not an error
     """The run was interrupted; its checkpoint is on disk."""
 
 
@@ -80,22 +80,25 @@ class Training:
         if not self.path.exists():
             return False
         state = load_checkpoint(self.path, self.engine.device)
-        if (
-            state["recipe"] != self.recipe.name
-            or state["seed"] != self.seed
-            or state["settings"] != asdict(self.settings)
-        ):
-            raise RunError(
-                f"Expected {self.path} to be of {self.recipe.name}, seed {self.seed}, with the same settings"
-            )
-        self.engine.load(state)
-        best = {name: Best(**one) for name, one in state["best"].items()}
-        self.progress = Progress(state["step"], state["loss"], state["seconds"], state["curve"], best)
-        torch.set_rng_state(state["rng"].cpu())
+        wanted = {"recipe": self.recipe.name, "seed": self.seed, "settings": asdict(self.settings)}
+        found = {name: state.get(name) for name in wanted} if isinstance(state, dict) else state
+        if found != wanted:
+            raise RunError(f"Expected {self.path} to be of {wanted} (got {found})")
+        try:
+            best = {name: Best(**one) for name, one in state["best"].items()}
+            self.progress = Progress(state["step"], state["loss"], state["seconds"], state["curve"], best)
+            self.engine.load(state)
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as error:
+            raise RunError(f"Expected {self.path} to be a checkpoint of this model (got: {error})") from error
         return True
 
     def run(self, listener: Listener | None = None) -> dict[str, Any]:
-        """Train to the end and test; the metrics."""
+        """Train to the end and test; the metrics. The caller's random numbers stay as they are."""
+        device = self.engine.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            return self._run(listener)
+
+    def _run(self, listener: Listener | None) -> dict[str, Any]:
         engine, progress = self.engine, self.progress
         start, saved = time.perf_counter() - progress.seconds, time.perf_counter()
         sums = torch.tensor(progress.loss, device=engine.device)
@@ -145,6 +148,8 @@ class Training:
         progress.curve.append(row)
         for name, larger in engine.task.selects.items():
             best = progress.best.get(name)
+            if not math.isfinite(found[name]):
+                continue  # no validation at all is better than a loss that is no number
             if best is None or (found[name] > best.value if larger else found[name] < best.value):
                 weights = best.weights if best is not None else {}
                 for key, value in engine.model.state_dict().items():
@@ -159,7 +164,7 @@ class Training:
         progress.seconds, progress.loss = time.perf_counter() - start, sums.tolist()
         if self.engine.fabric.global_rank != 0:
             return
-        if not all(bool(torch.isfinite(one).all()) for one in self.engine.model.parameters()):
+        if not all(bool(torch.isfinite(one).all()) for one in (sums, *self.engine.model.parameters())):
             return  # the last good checkpoint stays; the loss will tell
         save_checkpoint(
             {
@@ -172,7 +177,6 @@ class Training:
                 "seconds": progress.seconds,
                 "curve": progress.curve,
                 "best": {name: vars(one) for name, one in progress.best.items()},
-                "rng": torch.get_rng_state(),
             },
             self.path,
         )
