@@ -71,7 +71,7 @@ def test_names_can_be_read_where_nobody_says_how_wide_the_page_is() -> None:
     assert done.returncode == 0
     for name in (name for name in recipes.RECIPES if not name.endswith("gin-id-ps-fixed-noise")):
         assert name in done.stdout
-    for word in ("MLP-PS, fixed noise", "published only", "not run yet"):
+    for word in ("MLP-PS, fixed noise", "published only", "no recipe yet"):
         assert word in done.stdout
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from datetime import datetime
@@ -124,10 +125,15 @@ def test_resuming_a_finished_run_still_writes_its_result(tmp_path: Path) -> None
     assert (tmp_path / "results" / PS.name / "seed-0.json").exists()
 
 
-def test_a_kill_while_the_result_is_written_is_not_the_end(tmp_path: Path) -> None:
-    run_quietly(PS, tmp_path, changes=["epochs=1"])
-    path = tmp_path / PS.name / "seed-0" / "result.json"
-    path.write_text("")  # opened, and then killed
+def test_a_kill_while_the_result_is_written_is_not_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", killed)
+        with pytest.raises(SystemExit):
+            run_quietly(PS, tmp_path, changes=["epochs=1"])
+    assert not (tmp_path / PS.name / "seed-0" / "result.json").exists()
     (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], resume=True)
     assert found["metrics"]["test_accuracy"] >= 0
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from probsym.errors import RecipeError
+from probsym.errors import RangeError, RecipeError
 from probsym.lab.examples import Splits
 
 
@@ -49,11 +49,11 @@ class Settings:
         whole = {"epochs": 0, "batch_size": 1, "samples": 1, "eval_samples": 1, "test_repeats": 1}
         for name, least in whole.items():
             if getattr(self, name) < least:
-                raise RecipeError(f"Expected {name} to be {least} or more (got {getattr(self, name)})")
+                raise RangeError(f"Expected {name} to be {least} or more (got {getattr(self, name)})")
         for name in ("learning_rate", "weight_decay", "warmup_epochs", "entropy", "noise", "tau", "dropout", "clip"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
-                raise RecipeError(f"Expected {name} to be a finite number, 0 or more (got {value})")
+                raise RangeError(f"Expected {name} to be a finite number, 0 or more (got {value})")
 
     def rate(self, epoch: float, step: float) -> float:
         """The learning rate of a step of length `step` that begins at `epoch`, both in epochs."""

@@ -38,15 +38,12 @@ def write_new(path: Path, result: Mapping[str, Any]) -> None:
         beside.unlink()
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """An object from a file."""
+def read_json(path: Path) -> Any:
+    """What a file of JSON holds."""
     try:
-        found = json.loads(path.read_text())
+        return json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise RunError(f"Expected {path} to be JSON (got: {error})") from error
-    if not isinstance(found, dict):
-        raise RunError(f"Expected {path} to hold an object (got {type(found).__name__})")
-    return found
 
 
 def write_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
@@ -62,7 +59,7 @@ def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.rglob("*.json")):
         result = read_json(path)
-        if all(name in result for name in FIELDS):
+        if isinstance(result, dict) and all(name in result for name in FIELDS):
             found.setdefault(result["row"], []).append(result)
     return found
 

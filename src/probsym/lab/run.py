@@ -14,6 +14,7 @@ from lightning.fabric import Fabric
 from rich.console import Console
 from torch.multiprocessing.spawn import ProcessRaisedException
 
+from probsym import errors
 from probsym.errors import RunError
 from probsym.lab.checkpoint import load_checkpoint
 from probsym.lab.engine import Engine
@@ -87,31 +88,39 @@ def run(
     """
     options = options or Options()
     folders = {seed: folder / recipe.name / f"seed-{seed}" for seed in seeds}
-    _check_places(recipe.name, folders, results, resume)
     job = Job(recipe, folders, recipe.settings.changed(changes), options, results)
     fabric = make_fabric(options)
+    _make_places(recipe.name, folders, results, resume)
     if options.processes == 1:
         return job(fabric, console or Console())
     try:
         fabric.launch(job)
     except ProcessRaisedException as error:
-        raise RunError(str(error).strip().splitlines()[-1]) from error
+        raise _same_error(str(error).strip().splitlines()[-1]) from error
     return [read_run(one) for one in folders.values()]
 
 
-def _check_places(name: str, folders: Mapping[int, Path], results: Path | None, resume: bool) -> None:
-    """Refuse places that are taken, or cannot be written to, before anything is computed."""
-    for seed, one in folders.items():
-        try:
+def _make_places(name: str, folders: Mapping[int, Path], results: Path | None, resume: bool) -> None:
+    """Make the folders, before anything is computed; refuse those that are taken or cannot be made."""
+    kept = None if results is None else results / name
+    if not resume:
+        for seed, one in folders.items():
+            if one.is_dir() and any(one.iterdir()):
+                raise RunError(f"Expected {one} to be empty, or to resume (got a run of seed {seed})")
+            if kept is not None and (kept / f"seed-{seed}.json").exists():
+                raise RunError(f"Expected no result of {name}, seed {seed}, in {results} (got one)")
+    try:
+        for one in (*folders.values(), *([] if kept is None else [kept])):
             one.mkdir(parents=True, exist_ok=True)
-            if results is not None:
-                (results / name).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"Expected folders for the run and its result (got: {error})") from error
-        if not resume and any(one.iterdir()):
-            raise RunError(f"Expected {one} to be empty, or to resume (got a run of seed {seed})")
-        if results is not None and (results / name / f"seed-{seed}.json").exists() and not resume:
-            raise RunError(f"Expected no result of {name}, seed {seed}, in {results} (got one)")
+    except OSError as error:
+        raise RunError(f"Expected folders for the run and its result (got: {error})") from error
+
+
+def _same_error(line: str) -> Exception:
+    """The error that a process of ours raised, from the last line of its traceback."""
+    name, _, message = line.removeprefix("probsym.errors.").partition(": ")
+    kind = getattr(errors, name, RunError)
+    return kind(message) if kind is not RunError else RunError(line)
 
 
 class Job:
@@ -237,7 +246,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise RunError(f"Expected a finished run with a result.json in {folder} (got none)")
     result = read_json(path)
-    missing = [name for name in (*FIELDS, "settings") if name not in result]
+    missing = [name for name in (*FIELDS, "settings") if not isinstance(result, dict) or name not in result]
     if missing or not isinstance(result["settings"], dict) or not isinstance(result["metrics"], dict):
         raise RunError(f"Expected {path} to be the result of a run (got one without {', '.join(missing) or 'numbers'})")
     return result
