@@ -117,9 +117,13 @@ def show_table(
 ) -> None:
     """One table of the paper, our numbers beside."""
     from probsym.lab.results import read_results
-    from probsym.lab.tables import table
+    from probsym.lab.tables import controls, table
 
-    console.print(table(number, read_results(results)))
+    found = read_results(results)
+    console.print(table(number, found))
+    beside = controls(number, found)
+    if beside is not None:
+        console.print(beside)
 
 
 @app.command()

@@ -14,7 +14,7 @@ from rich.table import Table
 from probsym.errors import RecipeError
 from probsym.lab.paper import TABLES, paper_number
 from probsym.lab.recipes import RECIPES
-from probsym.lab.tables import listing, spoken_number, table
+from probsym.lab.tables import controls, listing, spoken_number, table
 from tests.lab.test_results import result
 
 SOURCE = Path(__file__).resolve().parents[3] / "shared" / "paper" / "paper.tex"
@@ -113,12 +113,22 @@ def test_our_numbers_and_the_state_of_things_are_listed() -> None:
 def test_a_table_says_which_way_is_better_and_has_both_numbers() -> None:
     results = {"graph8c/mlp-ps": [result(0, "graph8c/mlp-ps", not_separated=3.0)]}
     text = printed(table(1, results))
-    assert "GRAPH8c, lower is better" in text
-    assert "EXP-classify, higher is better" in text
+    assert "GRAPH8c ↓" in text
+    assert "EXP-classify ↑" in text
     line = next(one for one in text.splitlines() if re.search(r"MLP-PS +│", one))
     assert [cell.strip() for cell in line.split("│")[1:-1]] == ["MLP-PS", "0", "3", "0", "", "100", ""]
     assert "0.5341" in printed(table(4, {}))
     assert "diverged" not in printed(table(3, {}))
+
+
+def test_counts_stand_beside_their_controls() -> None:
+    ours = {"not_separated": 3.0, "control_separated": 7.0}
+    ours |= {"not_separated_calibrated": 5.0, "control_separated_calibrated": 1.0}
+    found = controls(1, {"exp/mlp-ps": [result(0, "exp/mlp-ps", **ours)]})
+    assert found is not None
+    line = next(one for one in printed(found).splitlines() if "MLP-PS" in one)
+    assert [cell.strip() for cell in line.split("│")[1:-1]] == ["MLP-PS", "", "", "", "", "3", "7", "5", "1"]
+    assert controls(2, {}) is None
 
 
 @pytest.mark.parametrize("number", TABLES)

@@ -26,6 +26,10 @@ class Examples(NamedTuple):
         mask = None if self.mask is None else self.mask.to(device)
         return Examples(tuple(x.to(device) for x in self.inputs), mask, self.targets.to(device), self.ids.to(device))
 
+    def double(self) -> Examples:
+        """All of them with inputs in float64."""
+        return self._replace(inputs=tuple(x.double() if x.is_floating_point() else x for x in self.inputs))
+
     @property
     def size(self) -> int:
         """How many there are."""

@@ -36,15 +36,43 @@ def table(number: int, results: Results) -> Table:
     found = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
     shown = Table("method", title=f"Table {found.number}. {found.title}")
     for column in found.columns:
-        arrow = "higher" if column.larger else "lower"
-        shown.add_column(f"{column.title}\npaper", justify="right")
-        shown.add_column(f"{column.title}, {arrow} is better\nours", justify="right")
+        title = f"{column.title} {'↑' if column.larger else '↓'}"
+        shown.add_column(f"{title}\npaper", justify="right")
+        shown.add_column(f"{title}\nours", justify="right", no_wrap=True)
     for line in found.lines:
         texts = []
         for column in found.columns:
             place = cell(line, column, results)
             texts += ["" if place.paper is None else f"{place.paper:g}", spoken_number(place.ours)]
         shown.add_row(line.title, *texts)
+    return shown
+
+
+def controls(number: int, results: Results) -> Table | None:
+    """Beside a table of separation: what each protocol says of pairs, and of graphs against copies of themselves.
+
+    A pair that is left is not separated. A copy that is "separated" from its original shows what the count is worth.
+    """
+    found = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
+    columns = [column for column in found.columns if column.metric == "not_separated"]
+    if not columns:
+        return None
+    shown = Table("method", title="What the counts are worth: pairs left, and relabelled copies called different")
+    for column in columns:
+        for protocol in ("paper's", "calibrated"):
+            shown.add_column(f"{column.title}\n{protocol}\nleft", justify="right")
+            shown.add_column(f"{column.title}\n{protocol}\ncopies", justify="right")
+    for line in found.lines:
+        texts = []
+        for column in columns:
+            ours = results.get(f"{column.task}/{line.row}", ())
+            for suffix in ("", "_calibrated"):
+                texts += [
+                    spoken_number(summarised(ours, f"{name}{suffix}"))
+                    for name in ("not_separated", "control_separated")
+                ]
+        if any(texts):
+            shown.add_row(line.title, *texts)
     return shown
 
 
