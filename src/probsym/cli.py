@@ -27,14 +27,15 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 @app.command("list")
 def list_recipes(results: Results = Path("results")) -> None:
     """Every row of every table of the paper: recipe, the paper's number, ours, status."""
+    from probsym.lab.paper import TABLES
     from probsym.lab.recipes import RECIPES
     from probsym.lab.results import read_results
     from probsym.lab.tables import listing
 
     wide = console if console.is_terminal else Console(width=160)
     wide.print(listing(read_results(results), RECIPES))
-    rest = [name for name in RECIPES if name.startswith("demo/")]
-    console.print(f"Besides: {', '.join(rest)}", highlight=False)
+    listed = {f"{column.task}/{line.row}" for one in TABLES.values() for line in one.lines for column in one.columns}
+    console.print(f"Besides: {', '.join(name for name in RECIPES if name not in listed)}", highlight=False)
 
 
 @app.command()

@@ -8,7 +8,6 @@ from torch.testing import assert_close
 
 from probsym import Symmetrized, bases, groups, testing
 from probsym.bases import GNN, EdgeList
-from probsym.bases.gnn import mean_over_items
 from probsym.errors import DtypeError, MaskError, RangeError, ShapeError, SignatureError
 from probsym.nets import VNDGCNN
 from probsym.samplers import Frame, Learned, Sampler
@@ -148,13 +147,6 @@ def test_masks_by_name() -> None:
     model, inputs, mask = build(ARRAYS[0]), make_inputs(ARRAYS[0], 3, 5), make_mask(3, 5)
     named = {"m": torch.ones(3, 4, dtype=torch.bool), "n": mask}
     assert torch.equal(model(*inputs, mask=named), model(*inputs, mask=mask))
-
-
-def test_mean_over_items() -> None:
-    hidden = normal(2, 3, 4)
-    assert_close(mean_over_items(hidden, None), hidden.sum(1) / 3)
-    found = mean_over_items(hidden, torch.tensor([[True, False, True], [False, False, False]]))
-    assert_close(found, torch.stack([(hidden[0, 0] + hidden[0, 2]) / 2, torch.zeros(4, dtype=torch.float64)]))
 
 
 def test_arrays_of_pairs_alone_are_enough() -> None:

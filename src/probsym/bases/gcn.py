@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
-from probsym.bases.gnn import mean_over_items
+from probsym.bases.readout import known_pooling, make_head, read_out
 from probsym.checks import check_size
 from probsym.errors import SignatureError
 from probsym.part import Part
@@ -14,7 +14,7 @@ from probsym.part import Part
 class GCN(Part, nn.Module):
     """Layers `H -> activation(D^-1/2 (A + I) D^-1/2 H W)`, with D the degrees of A + I: S_n-equivariant by itself.
 
-    A head, Linear, activation, Linear, gives the output for each node, or for the mean over the nodes.
+    A head, Linear, activation, Linear, gives the output for each node, or for all nodes pooled ("mean" or "sum").
 
     `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2 without channels, entries
     0 or more; mask booleans (batch, nodes), or several by name.
@@ -31,6 +31,7 @@ class GCN(Part, nn.Module):
         activation: str = "relu",
         *,
         output_activation: str | None = None,
+        pooling: str = "mean",
     ) -> None:
         super().__init__()
         self.arrays = Arrays.parse(arrays)
@@ -40,13 +41,10 @@ class GCN(Part, nn.Module):
             raise SignatureError(f"Expected GCN to read node features and one array 'n n' (got '{self.arrays}')")
         check_size(width, "width")
         check_size(layers, "layers")
-        function = known_activation(activation)
         self.layers = nn.ModuleList(nn.Linear(self.arrays.width(1) if i == 0 else width, width) for i in range(layers))
-        self.function = function()
-        last = [] if output_activation is None else [known_activation(output_activation, "output_activation")()]
-        self.head = nn.Sequential(
-            nn.Linear(width, width), function(), nn.Linear(width, self.arrays.output.width), *last
-        )
+        self.function = known_activation(activation)()
+        self.head = make_head(width, self.arrays.output, activation, output_activation)
+        self.pooling = known_pooling(pooling)
 
     def forward(self, *inputs: Tensor, mask: Mask | None = None) -> Tensor:
         batch, n = self.arrays.check(inputs)
@@ -62,5 +60,4 @@ class GCN(Part, nn.Module):
         scale = looped.sum(-1).rsqrt().unsqueeze(-1)
         for layer in self.layers:
             hidden = self.function(scale * (looped @ (scale * layer(hidden))))
-        found = self.head(hidden if self.arrays.output.order else mean_over_items(hidden, mask))
-        return found.squeeze(-1) if self.arrays.output.channels is None else found
+        return read_out(self.head, hidden, mask, self.arrays.output, self.pooling)

@@ -6,7 +6,7 @@ from torch.nn.functional import pad
 
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
-from probsym.bases.gnn import mean_over_items
+from probsym.bases.readout import known_pooling, make_head, read_out
 from probsym.checks import check_size
 from probsym.errors import SignatureError
 from probsym.nets import MaskedBatchNorm
@@ -17,7 +17,7 @@ class GINID(Part, nn.Module):
     """Layers `H -> MLP((A + (1 + e) I) H)`, with the number of each node, one-hot, among its features.
 
     The MLP is Linear, activation, Linear, batch norm, activation. A head, Linear, activation, Linear, gives the output
-    for each node, or for the mean over the nodes. The numbers make it blind to no graph, and not invariant; with
+    for each node, or for all nodes pooled. The numbers make it blind to no graph, and not invariant; with
     `identifiers=False` it is a plain GIN, which is.
 
     `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2, whose channels, if it
@@ -27,6 +27,7 @@ class GINID(Part, nn.Module):
         arrays: what goes in and comes out, like "n 2, n n -> 10".
         n: how many nodes there can be.
         output_activation: applied to the output; none if None.
+        pooling: "mean" or "sum" over the nodes, for an output of order 0.
 
     >>> GINID("n 2, n n -> 10", n=64)(torch.rand(8, 64, 2), torch.ones(8, 64, 64)).shape
     torch.Size([8, 10])
@@ -42,6 +43,7 @@ class GINID(Part, nn.Module):
         *,
         output_activation: str | None = None,
         identifiers: bool = True,
+        pooling: str = "mean",
     ) -> None:
         super().__init__()
         self.arrays = Arrays.parse(arrays)
@@ -56,10 +58,8 @@ class GINID(Part, nn.Module):
         self.constant = self.arrays.width(1) == 0 and not identifiers
         first = self.arrays.width(1) + (self.n if identifiers else 0) + self.constant
         self.layers = nn.ModuleList(_Layer(first if i == 0 else width, width, function) for i in range(layers))
-        last = [] if output_activation is None else [known_activation(output_activation, "output_activation")()]
-        self.head = nn.Sequential(
-            nn.Linear(width, width), function(), nn.Linear(width, self.arrays.output.width), *last
-        )
+        self.head = make_head(width, self.arrays.output, activation, output_activation)
+        self.pooling = known_pooling(pooling)
 
     def forward(self, *inputs: Tensor, mask: Mask | None = None) -> Tensor:
         batch, n = self.arrays.check(inputs, most=self.n if self.identifiers else None)
@@ -80,8 +80,7 @@ class GINID(Part, nn.Module):
             adjacency = torch.where(mask.unsqueeze(1) & mask.unsqueeze(2), adjacency, 0)
         for layer in self.layers:
             hidden = layer(hidden, adjacency, mask)
-        found = self.head(hidden if self.arrays.output.order else mean_over_items(hidden, mask))
-        return found.squeeze(-1) if self.arrays.output.channels is None else found
+        return read_out(self.head, hidden, mask, self.arrays.output, self.pooling)
 
 
 class _Layer(nn.Module):

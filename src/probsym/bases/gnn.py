@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
+from probsym.bases.readout import make_head, read_out
 from probsym.checks import check_size
 from probsym.part import Part
 
@@ -39,7 +40,7 @@ class GNN(Part, nn.Module):
         self.constant = features == 0
         self.embed = nn.Linear(features + self.constant, width)
         self.layers = nn.ModuleList(_Messages(width, self.arrays.width(2), function) for _ in range(layers))
-        self.head = nn.Sequential(nn.Linear(width, width), function(), nn.Linear(width, self.arrays.output.width))
+        self.head = make_head(width, self.arrays.output, activation)
 
     def forward(self, *inputs: Tensor, mask: Mask | None = None) -> Tensor:
         batch, n = self.arrays.check(inputs)
@@ -57,10 +58,7 @@ class GNN(Part, nn.Module):
             linked = linked & mask.unsqueeze(1) & mask.unsqueeze(2)
         for layer in self.layers:
             hidden = layer(hidden, pairs, linked.unsqueeze(-1))
-        if self.arrays.output.order == 0:
-            hidden = mean_over_items(hidden, mask)
-        found = self.head(hidden)
-        return found.squeeze(-1) if self.arrays.output.channels is None else found
+        return read_out(self.head, hidden, mask, self.arrays.output)
 
 
 class _Messages(nn.Module):
@@ -79,10 +77,3 @@ class _Messages(nn.Module):
             joined = joined + pairs @ between.T
         messages = torch.where(linked, self.message(self.function(joined)), 0).sum(2)
         return hidden + self.update(torch.cat([hidden, messages], -1))
-
-
-def mean_over_items(hidden: Tensor, mask: Tensor | None) -> Tensor:
-    """The mean of (batch, n, width) over n, of the real items only."""
-    if mask is None:
-        return hidden.mean(1)
-    return torch.where(mask.unsqueeze(-1), hidden, 0).sum(1) / mask.sum(1, keepdim=True).clamp_min(1)

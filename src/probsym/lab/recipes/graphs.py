@@ -35,8 +35,11 @@ class Classification(Task):
 
 
 def graph_network(kind: str, n: int, output: int | None, activation: str, *, final: str | None = None) -> nn.Module:
-    """ "gin-id", "gin" or "gcn" on graphs of up to n nodes, with `output` numbers, or one without a channel axis."""
+    """ "gin-id", "gin" or "gcn", or with "-sum" pooled by a sum, on graphs of up to n nodes, with `output` numbers."""
     arrays = f"n 2, n n -> {'' if output is None else output}"
+    pooling = "sum" if kind.endswith("-sum") else "mean"
+    kind = kind.removesuffix("-sum")
     if kind == "gcn":
-        return bases.GCN(arrays, activation=activation, output_activation=final)
-    return bases.GINID(arrays, n, activation=activation, output_activation=final, identifiers=kind == "gin-id")
+        return bases.GCN(arrays, activation=activation, output_activation=final, pooling=pooling)
+    own = kind == "gin-id"
+    return bases.GINID(arrays, n, activation=activation, output_activation=final, identifiers=own, pooling=pooling)

@@ -80,6 +80,6 @@ RECIPES = [
     for name, build in (
         *((f"mlp-{one}", partial(_symmetrized, base="mlp", method=one)) for one in GRAPH_METHODS),
         *((f"gin-id-{one}", partial(_symmetrized, base="gin-id", method=one)) for one in GRAPH_METHODS),
-        *((kind, partial(_alone, kind=kind)) for kind in ("gin", "gcn")),
+        *((kind, partial(_alone, kind=kind)) for kind in ("gin", "gcn", "gin-sum", "gcn-sum")),
     )
 ]
