@@ -19,6 +19,7 @@ BUILT_INS = {
     "DataError": FileNotFoundError,
     "RecipeError": KeyError,
     "RunError": RuntimeError,
+    "Stopped": InterruptedError,
 }
 
 

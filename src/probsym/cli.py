@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from probsym.errors import ProbsymError, RecipeError
+from probsym.errors import ProbsymError, RecipeError, Stopped
 
 app = typer.Typer(
     help="Probabilistic symmetrization: the paper's experiments, run here.",
@@ -21,6 +21,7 @@ console = Console()
 errors = Console(stderr=True)
 
 Results = Annotated[Path, typer.Option(help="Folder of result files.")]
+Precision = Annotated[str, typer.Option(help="32-true, tf32 or bf16-mixed.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
 
@@ -32,8 +33,7 @@ def list_recipes(results: Results = Path("results")) -> None:
     from probsym.lab.results import read_results
     from probsym.lab.tables import listing
 
-    wide = console if console.is_terminal else Console(width=160)
-    wide.print(listing(read_results(results), RECIPES))
+    _wide().print(listing(read_results(results), RECIPES))
     listed = {f"{column.task}/{line.row}" for one in TABLES.values() for line in one.lines for column in one.columns}
     console.print(f"Besides: {', '.join(name for name in RECIPES if name not in listed)}", highlight=False)
 
@@ -49,7 +49,7 @@ def train(
     resume: Annotated[bool, typer.Option(help="Go on with interrupted runs; pass over finished ones.")] = False,
     device: Device = "auto",
     processes: Annotated[int, typer.Option(min=1, help="Processes that train together.")] = 1,
-    precision: Annotated[str, typer.Option(help="32-true, tf32, bf16-mixed, ...")] = "32-true",
+    precision: Precision = "32-true",
     compile: Annotated[bool, typer.Option(help="Compile the forward pass.")] = False,
     capture: Annotated[bool, typer.Option(help="Run whole steps as CUDA graphs.")] = False,
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds; 0 for every step.")] = 60.0,
@@ -88,6 +88,7 @@ def evaluate(
         int | None, typer.Option(min=1, help="Evaluations, each with draws of its own; as in the run if not given.")
     ] = None,
     device: Device = "auto",
+    precision: Precision = "32-true",
 ) -> None:
     """The test metrics of a finished run, again or with other draws."""
     from dataclasses import replace
@@ -99,7 +100,7 @@ def evaluate(
     from probsym.symmetrized import Symmetrized
 
     result = read_run(folder)
-    engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
+    engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device, precision=precision))
     if repeats is not None:
         engine.settings = replace(engine.settings, test_repeats=repeats)
     if samples is not None and isinstance(engine.model, Symmetrized):
@@ -121,10 +122,11 @@ def show_table(
     from probsym.lab.tables import controls, table
 
     found = read_results(results)
-    console.print(table(number, found))
+    wide = _wide()
+    wide.print(table(number, found))
     beside = controls(number, found)
     if beside is not None:
-        console.print(beside)
+        wide.print(beside)
 
 
 @app.command()
@@ -154,18 +156,18 @@ def demo(
 
 
 def main() -> None:
-    """The command line: errors of our own in one line, exit code 2; Ctrl-C keeps the checkpoint, exit code 130."""
+    """The command line: errors of our own in one line, exit code 1, or 2 for unknown names; 130 for Ctrl-C."""
     try:
         code = app(standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except RecipeError as error:
         _fail(str(error), 2)
+    except Stopped as stop:
+        _fail(f"Interrupted: {stop}", 130)
     except ProbsymError as error:
         _fail(f"{type(error).__name__}: {error}", 1)
     except Exception as error:
-        if type(error).__name__ == "Stopped":  # known by name, since training is imported only where it is needed
-            _fail(f"Interrupted: {error}", 130)
         if not hasattr(error, "exit_code"):
             raise
         if hasattr(error, "show"):  # a wrong option or argument, which the parser can explain
@@ -175,6 +177,11 @@ def main() -> None:
         _fail("Interrupted", 130)
     if isinstance(code, int) and code:
         raise SystemExit(code)
+
+
+def _wide() -> Console:
+    """For tables: where nobody watches, there is room."""
+    return console if console.is_terminal else Console(width=160)
 
 
 def _fail(message: str, code: int) -> NoReturn:

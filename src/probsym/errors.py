@@ -64,5 +64,9 @@ class RecipeError(ProbsymError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class Stopped(ProbsymError, InterruptedError):  # noqa: N818, nothing went wrong
+    """A run was interrupted; its checkpoint is on disk."""
+
+
 class RunError(ProbsymError, RuntimeError):
     """A run cannot start, go on or be read: something stands in its way, or is missing."""

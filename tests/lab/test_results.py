@@ -15,7 +15,7 @@ import torch
 
 from probsym.errors import RunError
 from probsym.lab.provenance import provenance
-from probsym.lab.results import read_results, summarised, write_result
+from probsym.lab.results import read_curve, read_results, summarised, write_curve, write_result
 from tests.lab.cases import CPU, PS, SEPARATION, run_quietly
 
 FIELDS = [
@@ -179,3 +179,10 @@ def test_the_commit_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_precision_is_kept_with_the_result(tmp_path: Path) -> None:
     (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=CPU)
     assert found["precision"] == "32-true"
+
+
+def test_curves_come_back(tmp_path: Path) -> None:
+    curve = [{"epoch": 1.0, "valid_loss": 0.25}, {"epoch": 2.0, "valid_loss": 0.125}]
+    write_curve(tmp_path / "curve.csv", curve)
+    assert read_curve(tmp_path / "curve.csv") == curve
+    assert read_curve(tmp_path / "none.csv") == []

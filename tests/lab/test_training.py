@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from probsym.errors import NonFiniteError, RunError
+from probsym.errors import NonFiniteError, RunError, Stopped
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.examples import Splits
 from probsym.lab.interrupts import graceful
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.run import Options, make_fabric
-from probsym.lab.training import Stopped, make_engine
+from probsym.lab.training import make_engine
 from tests.lab.cases import FAILING, METHODS, PLAIN, PS, SETTINGS, Tiny, build, build_plain, engine_of, training_of
 
 
@@ -37,6 +37,15 @@ class SometimesBlind(Tiny):
         self.calls += 1
         found = super().metrics(output, targets)
         return {name: value * math.nan for name, value in found.items()} if self.calls == 1 else found
+
+
+class LossBlind(SometimesBlind):
+    """The same, with an accuracy that is a number."""
+
+    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        found = Tiny.metrics(self, output, targets)
+        self.calls += 1
+        return {**found, "loss": found["loss"] * math.nan} if self.calls == 1 else found
 
 
 class Unstable(Tiny):
@@ -113,6 +122,14 @@ def test_a_validation_loss_that_is_not_finite_is_never_the_best(tmp_path: Path) 
     assert math.isnan(training.progress.curve[0]["valid_loss"])
     assert math.isfinite(metrics["valid_loss"])
     assert metrics["best_epoch_loss"] > 1
+
+
+def test_the_first_metric_counts_even_if_another_came_first(tmp_path: Path) -> None:
+    training = training_of(tmp_path, Recipe("tiny/blind", LossBlind, build_plain, SETTINGS))
+    metrics = training.run()
+    assert list(training.progress.best) == ["accuracy", "loss"]
+    assert "test_accuracy_at_best_accuracy" in metrics
+    assert "test_accuracy_at_best_loss" not in metrics
 
 
 # steps
@@ -300,13 +317,16 @@ def test_a_checkpoint_holds_the_settings(tmp_path: Path) -> None:
 
 
 def test_the_first_interrupt_is_noted_and_the_second_raised() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with graceful() as request:
-        signal.raise_signal(signal.SIGINT)
-        assert request.asked
-        with pytest.raises(KeyboardInterrupt):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
+    try:
+        with graceful() as request:
             signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+            assert request.asked
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_in_a_step_stops_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ class Captured:
     """
 
     def __init__(self, function: Callable[[Tensor], Tensor], index: Tensor, generator: torch.Generator) -> None:
-        self.index = index.clone()
+        self.index, self.function = index.clone(), function  # kept, since the graph reads what it holds
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):

@@ -22,8 +22,8 @@ from probsym.symmetrized import Symmetrized
 class Engine:
     """Steps over data that live on the device.
 
-    Random numbers of step i are a function of the seed and of i, and are drawn for the whole batch in every process, of
-    which each takes its part: neither an interruption nor the number of processes changes them.
+    Draws of step i are a function of the seed and of i, and are made for the whole batch in every process, of which
+    each takes its part: neither an interruption nor the number of processes changes them. Dropout differs by process.
 
     Args:
         compile: whether the forward pass and the loss of a step are compiled, as one graph.
@@ -45,6 +45,8 @@ class Engine:
         self.device, self.world = fabric.device, fabric.world_size
         if settings.batch_size % self.world:
             raise RunError(f"Expected batch_size {settings.batch_size} to divide among {self.world} processes")
+        if compile and self.world > 1:
+            raise RunError(f"Expected one process to compile for (got {self.world})")
         if capture and (self.device.type != "cuda" or self.world > 1):
             raise RunError(f"Expected one CUDA device to capture steps on (got {self.world} of {self.device.type})")
         self.data = data.to(self.device)
@@ -92,13 +94,13 @@ class Engine:
     def evaluate(self, part: Examples, seed: int, purpose: str, count: int = 0) -> dict[str, float]:
         """The task's metrics, and its loss, over some examples."""
         self.model.eval()
-        size = min(max(self.settings.batch_size, 200), part.size)
-        total = torch.zeros(len(self.names), device=self.device)
-        self.generator.manual_seed(derived(seed, purpose, count))
+        indices = torch.arange(part.size, device=self.device).split(max(self.settings.batch_size, 200))
+        total = torch.zeros(len(self.names), dtype=torch.float64, device=self.device)
         with torch.no_grad():
-            for start in range(0, part.size, size):
-                index = torch.arange(start, min(start + size, part.size), device=self.device)
-                total += self._evaluation(part, index)(index) * len(index)
+            calls = [self._evaluation(part, index) for index in indices]
+            self.generator.manual_seed(derived(seed, purpose, count))  # now: capturing has drawn from it too
+            for call, index in zip(calls, indices, strict=True):
+                total += call(index) * len(index)
         self.model.train()
         return dict(zip(self.names, (total / part.size).tolist(), strict=True))
 
@@ -187,7 +189,7 @@ class Engine:
                     options["index"] = batch.ids  # type: ignore[assignment]
                 output = self.model(*batch.inputs, mask=batch.mask, **options)
             found = self.task.metrics(output.float(), batch.targets)
-            return torch.stack([found[name].float() for name in self.names])
+            return torch.stack([found[name].double() for name in self.names])
 
         if not self.capture:
             return metrics

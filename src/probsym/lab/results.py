@@ -17,12 +17,10 @@ FIELDS = ("row", "metrics", "seed", "command", "commit", "hardware", "torch", "d
 def write_result(folder: Path, result: Mapping[str, Any], curve: Sequence[Mapping[str, float]] = ()) -> Path:
     """Write `ROW/seed-N.json` under the folder, and the curve beside it as CSV; refuse to overwrite."""
     path = folder / result["row"] / f"seed-{result['seed']}.json"
-    if path.exists():
-        raise RunError(f"Expected no result at {path}, which is never overwritten (got one)")
     path.parent.mkdir(parents=True, exist_ok=True)
+    write_new(path, result)
     if curve:
         write_curve(path.with_suffix(".csv"), curve)
-    write_new(path, result)
     return path
 
 
@@ -31,11 +29,13 @@ def write_new(path: Path, result: Mapping[str, Any]) -> None:
     beside = path.with_name(f".{path.name}.partial")
     beside.write_text(json.dumps(result, indent=1) + "\n")
     try:
-        os.link(beside, path)
+        os.link(beside, path)  # a rename would overwrite
     except FileExistsError as error:
         raise RunError(f"Expected no result at {path}, which is never overwritten (got one)") from error
+    except OSError:  # a file system without links
+        beside.rename(path)
     finally:
-        beside.unlink()
+        beside.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> Any:
@@ -52,6 +52,14 @@ def write_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
         writer = csv.DictWriter(file, list(curve[0]))
         writer.writeheader()
         writer.writerows({name: f"{value:.6g}" for name, value in row.items()} for row in curve)
+
+
+def read_curve(path: Path) -> list[dict[str, float]]:
+    """What `write_curve` wrote, one mapping an epoch; nothing if there is no such file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
 def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:

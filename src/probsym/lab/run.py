@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,9 +21,11 @@ from probsym.lab.paper import paper_number
 from probsym.lab.progress import Show, shown, spoken
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
-from probsym.lab.results import FIELDS, read_json, write_curve, write_new
+from probsym.lab.results import FIELDS, read_curve, read_json, write_curve, write_new, write_result
 from probsym.lab.separation import SeparationRecipe, separate
 from probsym.lab.training import Training, make_engine
+
+PRECISIONS = ("32-true", "tf32", "bf16-mixed")
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,8 @@ class Options:
     Args:
         device: "cpu", "cuda" or "auto".
         processes: that train together, each on its own device or core.
-        precision: "tf32" for float32 with TF32 products where the device has them, or one of Fabric's, such as
-            "32-true" or "bf16-mixed".
-        compile, capture: as for `Engine`; "auto" captures and compiles on one GPU.
+        precision: "32-true"; "tf32", the same with TF32 products where the device has them; or "bf16-mixed".
+        compile, capture: as for `Engine`.
         checkpoint_every: seconds.
     """
 
@@ -52,6 +52,8 @@ def make_fabric(options: Options) -> Fabric:
     """The device, and the processes that work together."""
     if options.device not in ("auto", "cpu", "cuda"):
         raise RunError(f"Expected the device to be auto, cpu or cuda (got {options.device!r})")
+    if options.precision not in PRECISIONS:
+        raise RunError(f"Expected the precision to be one of {', '.join(PRECISIONS)} (got {options.precision!r})")
     cuda = torch.cuda.is_available()
     if options.device == "cuda" and not cuda:
         raise RunError("Expected a CUDA device (got none)")
@@ -64,7 +66,7 @@ def make_fabric(options: Options) -> Fabric:
             precision="32-true" if options.precision == "tf32" else options.precision,  # type: ignore[arg-type]
         )
     except (TypeError, ValueError) as error:
-        raise RunError(f"Expected a precision and processes that there are (got: {error})") from error
+        raise RunError(f"Expected as many processes as there are devices (got: {error})") from error
 
 
 def _set_products(options: Options) -> None:
@@ -88,6 +90,8 @@ def run(
     """
     options = options or Options()
     folders = {seed: folder / recipe.name / f"seed-{seed}" for seed in seeds}
+    if isinstance(recipe, SeparationRecipe) and (options.processes > 1 or options.precision != "32-true"):
+        raise RunError(f"Expected {recipe.name} to run in one process and in 32-true (got {options})")
     job = Job(recipe, folders, recipe.settings.changed(changes), options, results)
     fabric = make_fabric(options)
     _make_places(recipe.name, folders, results, resume)
@@ -159,21 +163,20 @@ class Job:
         if fabric.is_global_zero and self.results is not None:
             kept = self.results / self.recipe.name / f"seed-{seed}.json"
             if not kept.exists():
-                if curve_path.exists():
-                    shutil.copyfile(curve_path, kept.with_suffix(".csv"))
-                write_new(kept, result)
+                write_result(self.results, result, read_curve(curve_path))
         return result
 
     def _result(
         self, fabric: Fabric, seed: int, folder: Path, show: Show
     ) -> tuple[dict[str, Any], list[dict[str, float]]]:
-        start = time.perf_counter()
+        start, origin = time.perf_counter(), provenance(fabric.device)
         curve: list[dict[str, float]] = []
-        sizes: dict[str, int] = {}
+        sizes: dict[str, Any] = {}
         recipe, settings, options = self.recipe, self.settings, self.options
         if isinstance(recipe, SeparationRecipe):
             changed = replace(recipe, settings=settings)
             metrics = separate(changed, seed, fabric.device, lambda done, total: show(done, total, "random models"))
+            sizes = {"protocol": recipe.protocol()}
         else:
             if self.engine is None:
                 self.engine = make_engine(recipe, settings, fabric, compile=options.compile, capture=options.capture)
@@ -190,7 +193,7 @@ class Job:
             "changed": settings.differences(recipe.settings),
             "precision": options.precision,
             "wall_seconds": round(time.perf_counter() - start, 1),
-            **provenance(fabric.device),
+            **origin,
         }
         return result, curve
 
@@ -204,7 +207,9 @@ def _trained(
     if training.resume():
         show(training.epoch, engine.settings.epochs, "resumed")
     writer = (
-        SummaryWriter(str(folder / "tensorboard"), purge_step=training.epoch) if engine.fabric.is_global_zero else None
+        SummaryWriter(str(folder / "tensorboard"), purge_step=training.epoch + 1)
+        if engine.fabric.is_global_zero
+        else None
     )
 
     def listen(done: int, total: int, row: dict[str, float]) -> None:
@@ -234,8 +239,8 @@ def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) 
     engine = make_engine(recipe, settings, make_fabric(options))
     state = load_checkpoint(folder / "checkpoint.pt", engine.device)
     try:
-        engine.model.load_state_dict(next(iter(state["best"].values()))["weights"])
-    except (AttributeError, KeyError, RuntimeError, StopIteration, TypeError) as error:
+        engine.model.load_state_dict(state["best"][next(iter(engine.task.selects))]["weights"])
+    except (AttributeError, KeyError, RuntimeError, TypeError) as error:
         raise RunError(f"Expected the best weights of a run in {folder} (got: {error!r})") from error
     return engine
 

@@ -51,6 +51,11 @@ class SeparationRecipe:
     calibrated_models: int = 3
     level: float = 0.05
 
+    def protocol(self) -> dict[str, float]:
+        """How pairs are compared, in numbers."""
+        names = ("models", "threshold", "calibrated_draws", "calibrated_models", "level")
+        return {name: getattr(self, name) for name in names}
+
 
 def separate(
     recipe: SeparationRecipe, seed: int, device: torch.device, advance: Advance | None = None

@@ -13,7 +13,7 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor
 
-from probsym.errors import NonFiniteError, RunError
+from probsym.errors import NonFiniteError, RunError, Stopped
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.engine import Engine
 from probsym.lab.interrupts import graceful
@@ -22,10 +22,6 @@ from probsym.lab.seeds import derived
 
 Listener = Callable[[int, int, dict[str, float]], None]
 """Told the epoch, of how many, and what was measured in it."""
-
-
-class Stopped(Exception):  # noqa: N818, not an error
-    """The run was interrupted; its checkpoint is on disk."""
 
 
 @dataclass
@@ -185,7 +181,10 @@ class Training:
         """The test set under the weights that each metric chose; the first metric's has the plain name."""
         metrics: dict[str, Any] = {}
         last = {name: value.clone() for name, value in self.engine.model.state_dict().items()}
-        for place, (name, best) in enumerate(self.progress.best.items()):
+        for place, name in enumerate(self.engine.task.selects):
+            best = self.progress.best.get(name)
+            if best is None:
+                continue
             self.engine.model.load_state_dict(best.weights)
             metrics |= report_on_test(self.engine, self.seed, "" if place == 0 else f"_at_best_{name}")
             metrics[f"valid_{name}"], metrics[f"best_epoch_{name}"] = best.value, best.epoch

@@ -31,7 +31,7 @@ class Classification(Task):
 
     def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
         right = (output > 0) == (targets > 0.5)
-        return {"loss": self.loss(output, targets), "accuracy": 100 * right.float().mean()}
+        return {"loss": self.loss(output, targets), "accuracy": 100 * right.double().mean()}
 
 
 def graph_network(kind: str, n: int, output: int | None, activation: str, *, final: str | None = None) -> nn.Module:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym import bases
-from probsym.data import exp, graph8c, wl_colours
+from probsym.data import exp, graph8c, wl_classes
 from probsym.lab.examples import Examples
 from probsym.lab.methods import GRAPH_METHODS, WithoutRanks, symmetrized_graphs
 from probsym.lab.recipe import Settings
@@ -48,8 +48,7 @@ def _graph8c_calibrated(examples: Examples) -> dict[str, Tensor]:
     """All pairs that 1-WL cannot tell apart, and the same random ones every time."""
     features, adjacency, _ = (one.cpu() for one in examples.inputs)
     mask = torch.ones(features.shape[:2], dtype=torch.bool) if examples.mask is None else examples.mask.cpu()
-    colours = wl_colours(adjacency, features, mask)
-    _, classes = colours.unique(dim=0, return_inverse=True)
+    classes = wl_classes(adjacency, features, mask)
     alike = [
         torch.combinations((classes == one).nonzero().flatten()) for one in (classes.bincount() > 1).nonzero().flatten()
     ]
