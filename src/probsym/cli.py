@@ -35,7 +35,9 @@ def list_recipes(results: Results = Path("results")) -> None:
 
     _wide().print(listing(read_results(results), RECIPES))
     listed = {f"{column.task}/{line.row}" for one in TABLES.values() for line in one.lines for column in one.columns}
-    console.print(f"Besides: {', '.join(name for name in RECIPES if name not in listed)}", highlight=False)
+    console.print(
+        f"Besides: {', '.join(name for name in RECIPES if name not in listed)}", highlight=False, soft_wrap=True
+    )
 
 
 @app.command()
