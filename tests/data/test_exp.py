@@ -87,6 +87,35 @@ def test_a_broken_conversion_is_made_anew(places: tuple[Path, Path], pickled: by
 
 def test_without_any_file_the_error_says_where_to_get_it(places: tuple[Path, Path]) -> None:
     with pytest.raises(DataError, match=r"exp_graphsat.npz or GRAPHSAT.pkl in .*own or .*cache.*ralphabb/GNN-RNI"):
+        exp(download=False)
+
+
+def test_the_published_file_is_downloaded_and_only_what_it_holds_is_kept(
+    places: tuple[Path, Path], pickled: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "elsewhere.pkl"
+    source.write_bytes(pickled)
+    monkeypatch.setattr(MODULE, "_URL", source.as_uri())
+    assert_small(exp())
+    assert [path.name for path in places[1].iterdir()] == ["exp_converted.npz"]
+    source.unlink()
+    assert_small(exp())
+
+
+def test_a_download_of_other_graphs_is_refused(
+    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "elsewhere.pkl"
+    source.write_bytes(dumped(small()[:1]))
+    monkeypatch.setattr(MODULE, "_URL", source.as_uri())
+    with pytest.raises(DataError, match="Expected contents with sha256"):
+        exp()
+    assert list(places[1].iterdir()) == []
+
+
+def test_a_failed_download_says_so(places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "_URL", (tmp_path / "nowhere.pkl").as_uri())
+    with pytest.raises(DataError, match=r"^Expected to download file:.*nowhere.pkl \(got: "):
         exp()
 
 

@@ -80,10 +80,10 @@ def test_a_wrong_or_failed_download_leaves_nothing(places: tuple[Path, Path], tm
     source = tmp_path / "source"
     if there:
         source.write_bytes(TEXT + b"!")
-    text = "nothing was kept" if there else "Expected to download one from file:"
+    text = "nothing was kept" if there else "Expected to download file:"
     with pytest.raises(DataError, match=text):
         files.find("one", SHA256, url=source.as_uri())
-    assert list(places[1].iterdir()) == []
+    assert not places[1].exists() or list(places[1].iterdir()) == []
 
 
 def test_digests_see_names_types_shapes_and_numbers_but_not_layout() -> None:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import torch
 
-from probsym.data.files import Arrays, cached, find, load, look, missing
+from probsym.data.files import Arrays, cached, fetch, find, load, look, missing
 from probsym.data.graphs import Graphs, Splits
 from probsym.data.graphsat import read_graphsat
 
 _PACKED, _SHA256 = "exp_graphsat.npz", "0b8646a9c5fabd2b3f2f1102604754fa969720160f622f80ff6be88fb0c105eb"
 _PICKLED, _CONVERTED = "GRAPHSAT.pkl", "exp_converted.npz"
 _CONTENTS = "fabca730e39629caf7bbeb1be53188d998350173caea7fff4556f9c5a4365e30"
-_ADVICE = (
-    f"{_PICKLED} is published as Data/EXP/raw/{_PICKLED} of github.com/ralphabb/GNN-RNI: download it and put it there. "
-    "It is not downloaded for you, since no checksum of it is published"
-)
+_URL = f"https://github.com/ralphabb/GNN-RNI/raw/main/Data/EXP/raw/{_PICKLED}"
 
 
-def exp() -> Graphs:
+def exp(download: bool = True) -> Graphs:
     """The 1,200 graphs of EXP, with 32 to 64 nodes, padded to 64; graphs 2i and 2i + 1 are a pair with labels 1 and 0.
 
     Features (1200, 64, 2) are 1 for literals and 0 for clauses, and the degree. They are read from exp_graphsat.npz in
     the folder PROBSYM_DATA or in the cache (see `probsym.data.files`), and checked against its sha256; or else from the
-    published GRAPHSAT.pkl in one of them, which is read without running code, checked against the sha256 of what it
-    should hold, and converted once into the cache. No checksum of GRAPHSAT.pkl itself is published, so it is not
-    downloaded.
+    published GRAPHSAT.pkl in one of them, or downloaded. That is read without running code, checked against the sha256
+    of the numbers that it should hold, and converted once into the cache.
 
     From R. Abboud, I. I. Ceylan, M. Grohe, T. Lukasiewicz, The surprising power of graph neural networks with random
     node initialization, IJCAI 2021.
@@ -35,7 +34,7 @@ def exp() -> Graphs:
     """
     if look(_PACKED) is not None:
         return padded(load(find(_PACKED, _SHA256)))
-    return padded(cached(_CONVERTED, _CONTENTS, _convert))
+    return padded(cached(_CONVERTED, _CONTENTS, lambda: _convert(download)))
 
 
 def exp_splits() -> Splits:
@@ -67,8 +66,13 @@ def padded(arrays: Arrays) -> Graphs:
     return Graphs(*(torch.from_numpy(one) for one in (features, adjacency, mask, labels)))
 
 
-def _convert() -> Arrays:
+def _convert(download: bool) -> Arrays:
     path = look(_PICKLED)
-    if path is None:
-        raise missing(f"{_PACKED} or {_PICKLED}", _ADVICE)
-    return read_graphsat(path)
+    if path is not None:
+        return read_graphsat(path)
+    if not download:
+        raise missing(f"{_PACKED} or {_PICKLED}", f"the latter is published at {_URL}")
+    with tempfile.TemporaryDirectory() as folder:  # not kept: what it holds is, once it is checked
+        path = Path(folder) / _PICKLED
+        path.write_bytes(fetch(_URL))
+        return read_graphsat(path)

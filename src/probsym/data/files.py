@@ -118,21 +118,26 @@ def cached(name: str, sha256: str, make: Callable[[], Arrays]) -> Arrays:
     return arrays
 
 
+def fetch(url: str) -> bytes:
+    """What is at an address. Nothing is known of it yet: the caller checks what it holds."""
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            found: bytes = answer.read()
+    except (OSError, HTTPException, ValueError) as error:
+        raise DataError(f"Expected to download {url} (got: {error})") from error
+    return found
+
+
 def _download(name: str, sha256: str, url: str) -> Path:
-    path = cache() / name
-    whole = hashlib.sha256()
+    path, content = cache() / name, fetch(url)
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise DataError(f"Expected {url} to have sha256 {sha256} (got {found}); nothing was kept")
     try:
         with _beside(path) as file:
-            with urllib.request.urlopen(url, timeout=60) as answer:
-                while part := answer.read(1 << 20):
-                    whole.update(part)
-                    file.write(part)
-            if whole.hexdigest() != sha256:
-                raise DataError(f"Expected {url} to have sha256 {sha256} (got {whole.hexdigest()}); nothing was kept")
-    except DataError:
-        raise
-    except (OSError, HTTPException, ValueError) as error:
-        raise DataError(f"Expected to download {name} from {url} into {path.parent} (got: {error})") from error
+            file.write(content)
+    except OSError as error:
+        raise DataError(f"Expected to keep {name} in {path.parent} (got: {error})") from error
     return path
 
 
