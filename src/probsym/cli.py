@@ -99,14 +99,13 @@ def evaluate(
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, load_run, read_run
     from probsym.lab.training import report_on_test
-    from probsym.symmetrized import Symmetrized
 
     result = read_run(folder)
     engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device, precision=precision))
     if repeats is not None:
         engine.settings = replace(engine.settings, test_repeats=repeats)
-    if samples is not None and isinstance(engine.model, Symmetrized):
-        engine.model.eval_samples = samples
+    if samples is not None:
+        engine.settings = replace(engine.settings, test_samples=samples)
     shown = Table("metric", "now", "in the run", title=f"{result['row']}, seed {result['seed']}")
     for name, value in report_on_test(engine, result["seed"], "").items():
         before = result["metrics"].get(name)

@@ -34,7 +34,7 @@ def examples_of(task: str) -> Examples:
 
 
 @real
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [name for name in RECIPES if not name.startswith("nbody/")])
 def test_every_recipe_runs_on_four_real_graphs(name: str) -> None:
     recipe, (task, _, row) = RECIPES[name], name.partition("/")
     model = recipe.build(replace(recipe.settings, samples=2, eval_samples=2)).eval()
@@ -95,12 +95,14 @@ def test_names_are_a_task_and_a_row_and_all_different() -> None:
     for name, recipe in RECIPES.items():
         assert recipe.name == name
         task, _, row = name.partition("/")
-        assert task in ("exp", "exp-classify", "graph8c", "demo")
+        assert task in ("exp", "exp-classify", "graph8c", "nbody", "demo")
+        if task == "nbody":
+            continue
         assert (
             row.removesuffix("-sum") in ("gin", "gcn")
             or row.removeprefix("mlp-").removeprefix("gin-id-") in GRAPH_METHODS
         )
-    assert len(RECIPES) == 43
+    assert len(RECIPES) == 53
 
 
 def test_examples_are_numbered_and_padded_with_zeros() -> None:

@@ -6,9 +6,11 @@ from probsym.data.exp import exp, exp_splits
 from probsym.data.graph8c import all_graphs, graph8c
 from probsym.data.graphs import Graphs, Splits
 from probsym.data.isomorphism import certificates
+from probsym.data.nbody import Particles, nbody
 
 __all__ = [
     "Graphs",
+    "Particles",
     "Splits",
     "all_graphs",
     "certificates",
@@ -16,6 +18,7 @@ __all__ = [
     "exp",
     "exp_splits",
     "graph8c",
+    "nbody",
     "wl_classes",
     "wl_colours",
 ]

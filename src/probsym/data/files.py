@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from probsym.errors import DataError
 
 Arrays = dict[str, NDArray[Any]]
+_DIGEST = "sha256"
 
 
 def cache() -> Path:
@@ -113,6 +114,27 @@ def cached(name: str, sha256: str, make: Callable[[], Arrays]) -> Arrays:
         raise DataError(f"Expected contents with sha256 {sha256} for {name} (got {digest(arrays)})")
     try:
         save(path, arrays)
+    except OSError as error:
+        warnings.warn(f"Expected to keep {path} for the next time (got: {error})", stacklevel=3)
+    return arrays
+
+
+def kept(name: str, make: Callable[[], Arrays]) -> Arrays:
+    """Arrays from the cache, where they were kept with their own `digest`; made anew if they are not there or broken.
+
+    For what no digest can be known of beforehand, since it is computed in floating point.
+    """
+    path = cache() / name
+    try:
+        arrays = load(path)
+        own = arrays.pop(_DIGEST)
+        if digest(arrays) == str(own):
+            return arrays
+    except (DataError, KeyError):
+        pass  # none yet, or a broken one: either way it is made anew
+    arrays = {key: np.ascontiguousarray(one) for key, one in make().items()}
+    try:
+        save(path, {**arrays, _DIGEST: np.array(digest(arrays))})
     except OSError as error:
         warnings.warn(f"Expected to keep {path} for the next time (got: {error})", stacklevel=3)
     return arrays

@@ -59,7 +59,7 @@ class Engine:
         if compile:
             self.losses = torch.compile(self._losses, fullgraph=True, dynamic=False)
         self._step: Callable[[Tensor], Tensor] = self._train
-        self._evaluations: dict[tuple[int, int], Callable[[Tensor], Tensor]] = {}
+        self._evaluations: dict[tuple[int, int, int | None], Callable[[Tensor], Tensor]] = {}
         self.capture = capture
         if capture:
             self.model.train()
@@ -91,13 +91,15 @@ class Engine:
         torch.manual_seed(derived(seed, f"dropout {self.fabric.global_rank}", step))
         return self._step(index)
 
-    def evaluate(self, part: Examples, seed: int, purpose: str, count: int = 0) -> dict[str, float]:
-        """The task's metrics, and its loss, over some examples."""
+    def evaluate(
+        self, part: Examples, seed: int, purpose: str, count: int = 0, *, samples: int | None = None
+    ) -> dict[str, float]:
+        """The task's metrics, and its loss, over some examples; with `samples` draws if the model makes several."""
         self.model.eval()
         indices = torch.arange(part.size, device=self.device).split(max(self.settings.batch_size, 200))
         total = torch.zeros(len(self.names), dtype=torch.float64, device=self.device)
         with torch.no_grad():
-            calls = [self._evaluation(part, index) for index in indices]
+            calls = [self._evaluation(part, index, samples) for index in indices]
             self.generator.manual_seed(derived(seed, purpose, count))  # now: capturing has drawn from it too
             for call, index in zip(calls, indices, strict=True):
                 total += call(index) * len(index)
@@ -175,16 +177,18 @@ class Engine:
                 own = total = self.task.loss(self.module(*batch.inputs, mask=batch.mask), batch.targets)
         return torch.stack([total.float(), own.float()])
 
-    def _noise(self, model: nn.Module, batch: Examples) -> Noise | None:
+    def _noise(self, model: nn.Module, batch: Examples, samples: int | None = None) -> Noise | None:
         if not isinstance(model, Symmetrized):
             return None
-        return model.noise(*batch.inputs, mask=batch.mask, index=batch.ids, generator=self.generator)
+        if model.sampler.exact or model.eval_samples == 1:
+            samples = None
+        return model.noise(*batch.inputs, mask=batch.mask, index=batch.ids, samples=samples, generator=self.generator)
 
-    def _evaluation(self, part: Examples, index: Tensor) -> Callable[[Tensor], Tensor]:
+    def _evaluation(self, part: Examples, index: Tensor, samples: int | None) -> Callable[[Tensor], Tensor]:
         def metrics(index: Tensor) -> Tensor:
             batch = part.take(index)
             with self.fabric.autocast():
-                options = {} if (noise := self._noise(self.model, batch)) is None else {"noise": noise}
+                options = {} if (noise := self._noise(self.model, batch, samples)) is None else {"noise": noise}
                 if noise is not None:
                     options["index"] = batch.ids  # type: ignore[assignment]
                 output = self.model(*batch.inputs, mask=batch.mask, **options)
@@ -193,7 +197,7 @@ class Engine:
 
         if not self.capture:
             return metrics
-        key = id(part.ids), len(index)
+        key = id(part.ids), len(index), samples
         if key not in self._evaluations:
             self._evaluations[key] = Captured(metrics, index, self.generator)
         return self._evaluations[key]

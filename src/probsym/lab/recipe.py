@@ -36,6 +36,8 @@ class Settings:
     """The largest norm of the gradient."""
     samples: int = 1
     eval_samples: int = 1
+    test_samples: int | None = None
+    """Draws in testing; as in validation if None."""
     entropy: float = 0.1
     """Weight of the entropy of the relaxed permutations in the loss."""
     noise: float = 1.0
@@ -47,6 +49,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         whole = {"epochs": 0, "batch_size": 1, "samples": 1, "eval_samples": 1, "test_repeats": 1}
+        if self.test_samples is not None:
+            whole["test_samples"] = 1
         for name, least in whole.items():
             if getattr(self, name) < least:
                 raise RangeError(f"Expected {name} to be {least} or more (got {getattr(self, name)})")

@@ -197,13 +197,14 @@ class Training:
 def report_on_test(engine: Engine, seed: int, suffix: str) -> dict[str, float]:
     """The test metrics of the weights as they are: the mean, and the deviation, over repeated evaluations."""
     repeats = engine.settings.test_repeats
-    found = [engine.evaluate(engine.data.test, seed, "test", one) for one in range(repeats)]
+    draws = engine.settings.test_samples
+    found = [engine.evaluate(engine.data.test, seed, "test", one, samples=draws) for one in range(repeats)]
     metrics = {}
     for name in engine.names:
         values = torch.tensor([one[name] for one in found], dtype=torch.float64)
-        metrics[f"test_{name}{suffix}"] = round(float(values.mean()), 6)
+        metrics[f"test_{name}{suffix}"] = round(float(values.mean()), 8)
         if repeats > 1:
-            metrics[f"test_{name}{suffix}_std"] = round(float(values.std()), 6)
+            metrics[f"test_{name}{suffix}_std"] = round(float(values.std()), 8)
     return metrics
 
 

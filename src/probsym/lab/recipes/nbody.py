@@ -1,0 +1,130 @@
+"""Charged particles: where five of them are ten frames later (paper, Tables 2 and 8)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from probsym import bases, groups, nets, samplers
+from probsym.data import Particles, nbody
+from probsym.lab.examples import Examples, Splits
+from probsym.lab.recipe import Recipe, Settings, Task
+from probsym.nets import Features
+from probsym.samplers import Sampler
+from probsym.symmetrized import Symmetrized
+
+ITEMS, DIMENSIONS = 5, 3
+ARRAYS = "n 3, n 3, n n 2 -> n 3"
+SETTINGS = Settings(
+    epochs=10_000,
+    weight_decay=1e-12,
+    samples=20,
+    eval_samples=20,
+    test_samples=200,
+    tau=0.1,
+    dropout=0.08,
+    test_repeats=5,
+)
+
+
+class NBody(Task):
+    """Positions, velocities and pair features (products of charges, squared distances) to later positions."""
+
+    name = "nbody"
+    selects = {"mse": False}  # noqa: RUF012
+
+    def load(self) -> Splits:
+        found, first, parts = nbody(), 0, []
+        for name in ("train", "valid", "test"):
+            parts.append(as_examples(found[name], first))
+            first += parts[-1].size
+        return Splits(*parts)
+
+    def loss(self, output: Tensor, targets: Tensor) -> Tensor:
+        return (output - targets).square().mean()
+
+    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        error = self.loss(output.double(), targets.double())
+        return {"loss": error, "mse": error}
+
+
+def as_examples(particles: Particles, first: int = 0) -> Examples:
+    """Systems as examples in float32, numbered from `first`."""
+    position = particles.position
+    distances = (position.unsqueeze(1) - position.unsqueeze(2)).square().sum(-1)
+    pairs = torch.stack([particles.edges, distances], -1)
+    inputs = tuple(one.float() for one in (position, particles.velocity, pairs))
+    return Examples(inputs, None, particles.target.float(), torch.arange(first, first + len(position)))
+
+
+class Displaced(nn.Module):
+    """A base that says how far each particle goes, as one that says where it comes to be."""
+
+    def __init__(self, base: nn.Module) -> None:
+        super().__init__()
+        self.base = base
+
+    def forward(self, position: Tensor, velocity: Tensor, pairs: Tensor) -> Tensor:
+        """Positions (rows, n, 3), about the same origin."""
+        return position + self.base(position, velocity, pairs)
+
+
+class AnyNet(nn.Module):
+    """A net that knows nothing of symmetry, for `FromHaar`: an MLP over positions and velocities."""
+
+    def __init__(self, scores: bool, width: int = 64) -> None:
+        super().__init__()
+        self.scores = ITEMS if scores else 0
+        self.mlp = bases.MLP([2 * ITEMS * DIMENSIONS, width, width, self.scores + DIMENSIONS**2], activation="silu")
+
+    def forward(self, position: Tensor, velocity: Tensor) -> Features:
+        """Scores and a matrix, or the matrix alone."""
+        scores, vectors = self.mlp(position, velocity).split([self.scores, DIMENSIONS**2], 1)
+        return Features(scores=scores if self.scores else None, vectors=vectors.unflatten(1, (DIMENSIONS, DIMENSIONS)))
+
+
+def _sampler(method: str, settings: Settings, scores: bool) -> Sampler:
+    """Over S_n x E(3) with scores, over E(3) without."""
+    if method == "ga":
+        return samplers.Haar()
+    if method == "fa":
+        return samplers.Frame(reads=(0, 1))
+    if method == "from-haar":
+        return samplers.FromHaar(AnyNet(scores), reads=(0, 1), tau=settings.tau)
+    net = nets.VNDGCNN(in_channels=2, hidden=96, neighbours=4, dropout=settings.dropout, scores=scores)
+    if method == "canonical":
+        return samplers.Canonical(net, reads=(0, 1), tau=settings.tau)
+    return samplers.Learned(net, settings.noise, settings.tau, reads=(0, 1))
+
+
+def _transformer(settings: Settings, method: str) -> nn.Module:
+    base = Displaced(bases.SequenceTransformer(ARRAYS, n=ITEMS))
+    return Symmetrized(
+        base,
+        "n d:point, n d, n n e -> n d:point",
+        {"n": groups.S(), "d": groups.E(DIMENSIONS)},
+        _sampler(method, settings, scores=True),
+        samples=1 if method == "canonical" else settings.samples,
+        eval_samples=1 if method == "canonical" else settings.eval_samples,
+    )
+
+
+def _gnn(settings: Settings, method: str) -> nn.Module:
+    return Symmetrized(
+        bases.GNN(ARRAYS, width=60, layers=4),
+        "n d:point, n d, n m e -> n d:point",
+        {"d": groups.E(DIMENSIONS)},
+        _sampler(method, settings, scores=False),
+        samples=1 if method == "canonical" else settings.samples,
+        eval_samples=1 if method == "canonical" else settings.eval_samples,
+    )
+
+
+METHODS = ("ga", "fa", "canonical", "ps", "from-haar")
+RECIPES = [
+    Recipe(f"nbody/{base}-{method}", NBody, partial(build, method=method), SETTINGS)
+    for base, build in (("transformer", _transformer), ("gnn", _gnn))
+    for method in METHODS
+]

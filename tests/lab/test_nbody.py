@@ -1,0 +1,115 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from probsym import Symmetrized, testing
+from probsym.data import Particles
+from probsym.data.nbody import published_start, simulate
+from probsym.lab.examples import Examples, Splits
+from probsym.lab.recipe import Recipe
+from probsym.lab.recipes.nbody import METHODS, RECIPES, NBody, as_examples
+from probsym.lab.run import Options, make_fabric
+from probsym.lab.training import Training, make_engine
+
+NAMES = {recipe.name: recipe for recipe in RECIPES}
+
+
+def particles(count: int = 12) -> Particles:
+    start = published_start(count)
+    frames = simulate(start, (1, 2))
+    x, v, y = (torch.from_numpy(one).mT.contiguous() for one in (*frames[1], frames[2][0]))
+    return Particles(x, v, torch.from_numpy(start.charges).unsqueeze(-1), y)
+
+
+EXAMPLES = as_examples(particles())
+
+
+class Few(NBody):
+    def load(self) -> Splits:
+        return Splits(*(EXAMPLES.take(slice(first, first + 4)) for first in (0, 4, 8)))
+
+
+def in_double(examples: Examples) -> list[torch.Tensor]:
+    return [one.double() for one in examples.inputs]
+
+
+def test_pair_features_are_charges_and_squared_distances() -> None:
+    position, _, pairs = EXAMPLES.inputs
+    given = particles()
+    for i in range(5):
+        for j in range(5):
+            assert torch.allclose(pairs[:, i, j, 0].double(), (given.charges[:, i] * given.charges[:, j])[:, 0])
+            assert torch.allclose(pairs[:, i, j, 1], (position[:, i] - position[:, j]).square().sum(-1), atol=1e-5)
+    assert EXAMPLES.ids.tolist() == list(range(12))
+
+
+def test_there_is_a_recipe_for_every_base_and_method() -> None:
+    assert set(NAMES) == {f"nbody/{base}-{method}" for base in ("transformer", "gnn") for method in METHODS}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_models_follow_permutations_and_rigid_motions(name: str) -> None:
+    torch.manual_seed(0)
+    recipe = NAMES[name]
+    model = recipe.build(replace(recipe.settings, samples=2, eval_samples=2)).double().eval()
+    assert isinstance(model, Symmetrized)
+    few = EXAMPLES.take(slice(0, 3))
+    found = testing.assert_equivariant(model, *in_double(few), tolerance=1e-8)
+    assert found.unclear < found.draws
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_are_positions(name: str) -> None:
+    torch.manual_seed(0)
+    recipe = NAMES[name]
+    model = recipe.build(replace(recipe.settings, samples=2, eval_samples=2)).eval()
+    few = EXAMPLES.take(slice(0, 3))
+    shift = torch.tensor([10.0, -20.0, 30.0])
+    inputs = list(few.inputs)
+    noise = model.noise(*inputs)
+    with torch.no_grad():
+        here = model(*inputs, noise=noise)
+        there = model(inputs[0] + shift, *inputs[1:], noise=noise)
+    assert here.shape == (3, 5, 3)
+    torch.testing.assert_close(there - shift, here, rtol=0, atol=2e-2 if "canonical" in name else 1e-3)
+
+
+def test_parameters_are_those_of_the_paper() -> None:
+    for name, base, sampler in (
+        ("nbody/transformer-ps", 208_387, 15_473),
+        ("nbody/gnn-ga", 92_103, 0),
+    ):
+        model = NAMES[name].build(NAMES[name].settings)
+        assert sum(one.numel() for one in model.base.parameters()) == base
+        assert sum(one.numel() for one in model.sampler.parameters()) == sampler
+
+
+def test_draws_are_those_of_the_paper() -> None:
+    for recipe in RECIPES:
+        model = recipe.build(recipe.settings)
+        single = recipe.name.endswith("canonical")
+        assert (model.samples, model.eval_samples) == ((1, 1) if single else (20, 20))
+        assert recipe.settings.test_samples == 200
+
+
+@pytest.mark.parametrize("name", ["nbody/transformer-ps", "nbody/gnn-fa", "nbody/gnn-canonical"])
+def test_runs_are_trained_and_tested(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = replace(NAMES[name], task=Few)
+    settings = replace(recipe.settings, epochs=2, batch_size=4, samples=2, eval_samples=2, test_samples=3)
+    assert isinstance(recipe, Recipe)
+    engine = make_engine(recipe, settings, make_fabric(Options("cpu")))
+    drawn = []
+    noise = Symmetrized.noise
+
+    def noted(model: Symmetrized, *inputs: torch.Tensor, **options: object) -> object:
+        found = noise(model, *inputs, **options)
+        drawn.append(found.draws())
+        return found
+
+    monkeypatch.setattr(Symmetrized, "noise", noted)
+    metrics = Training(engine, recipe, 0, tmp_path).run()
+    assert metrics["test_mse"] == metrics["test_loss"] > 0
+    wanted = {"nbody/transformer-ps": {2, 3}, "nbody/gnn-fa": {1}, "nbody/gnn-canonical": {1}}[name]
+    assert set(drawn) == wanted
