@@ -148,6 +148,15 @@ def test_a_sampler_over_a_set(tmp_path: Path) -> None:
     assert describe(loaded) == describe(model)
 
 
+def of_particles() -> Symmetrized:
+    return Symmetrized(bases.EGNN(2, 8, layers=1), "n d, n d, n n e -> n d", {"n": S}, samples=2)
+
+
+def test_a_base_of_particles(tmp_path: Path) -> None:
+    model, inputs = of_particles(), (torch.randn(2, 5, 3), torch.randn(2, 5, 3), torch.randn(2, 5, 5, 2))
+    assert_same(Symmetrized.from_pretrained(saved(model, tmp_path)), model, *inputs)
+
+
 def test_models_without_a_sampler_of_their_own(tmp_path: Path) -> None:
     model = Symmetrized(MADE["MLP"](), "n c, n n -> k", {"n": S}, samples=2)
     assert_same(Symmetrized.from_pretrained(saved(model, tmp_path)), model, *graphs())
@@ -157,7 +166,7 @@ def test_every_registered_name_is_among_the_cases() -> None:
     """So that a new part has to be added here."""
     made = [make_model(SETTINGS[one], SETTINGS[one].outputs[0], sampler, torch.float32) for one, sampler in CASES]
     made += [on_graphs(base()) for base in MADE.values()]
-    made.append(on_graphs(sampler=samplers.FromHaar(nets.DeepSets(2))))
+    made += [on_graphs(sampler=samplers.FromHaar(nets.DeepSets(2))), of_particles()]
     text = " ".join(json.dumps(describe(model)) for model in made)
     assert [name for name in (*BASES, *NETS, *SAMPLERS) if f'"part": "{name}"' not in text] == []
     assert [name for name in GROUPS if f'"group": "{name}"' not in text] == []

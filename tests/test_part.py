@@ -33,6 +33,7 @@ MADE: dict[str, Any] = {
     "GCN": lambda: bases.GCN("n 2, n n -> 3", 8, layers=1, output_activation="tanh"),
     "GINID": lambda: bases.GINID("n 2, n n -> 3", 4, 8, identifiers=False),
     "PatchTransformer": lambda: bases.PatchTransformer("n n -> 3", 6, TINY, 2, patch_dropout=(0.1, 0.2)),
+    "EGNN": lambda: bases.EGNN(2, 8, layers=1),
     "GIN": lambda: nets.GIN(2, 8, layers=1),
     "DeepSets": lambda: nets.DeepSets(2, inputs=2),
     "VNDGCNN": lambda: nets.VNDGCNN(2, 12, d=2),

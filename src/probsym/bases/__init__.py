@@ -4,6 +4,7 @@ from torch import nn
 
 from probsym.bases.arrays import Arrays
 from probsym.bases.edge_list import EdgeList
+from probsym.bases.egnn import EGNN
 from probsym.bases.encoders import EncoderSettings
 from probsym.bases.gcn import GCN
 from probsym.bases.gin_id import GINID
@@ -16,6 +17,7 @@ BASES: dict[str, type[nn.Module]] = {
     "MLP": MLP,
     "SequenceTransformer": SequenceTransformer,
     "GNN": GNN,
+    "EGNN": EGNN,
     "GCN": GCN,
     "GINID": GINID,
     "PatchTransformer": PatchTransformer,
@@ -23,6 +25,7 @@ BASES: dict[str, type[nn.Module]] = {
 
 __all__ = [
     "BASES",
+    "EGNN",
     "GCN",
     "GINID",
     "GNN",

@@ -122,9 +122,26 @@ def _gnn(settings: Settings, method: str) -> nn.Module:
     )
 
 
+class Alone(nn.Module):
+    """A base by itself, called as any model is."""
+
+    def __init__(self, base: nn.Module) -> None:
+        super().__init__()
+        self.base = base
+
+    def forward(self, position: Tensor, velocity: Tensor, pairs: Tensor, mask: None = None) -> Tensor:
+        """What the base makes of the system."""
+        return self.base(position, velocity, pairs)
+
+
+def _egnn(settings: Settings) -> nn.Module:
+    return Alone(bases.EGNN(edge_channels=2))
+
+
 METHODS = ("ga", "fa", "canonical", "ps", "from-haar")
 RECIPES = [
     Recipe(f"nbody/{base}-{method}", NBody, partial(build, method=method), SETTINGS)
     for base, build in (("transformer", _transformer), ("gnn", _gnn))
     for method in METHODS
 ]
+RECIPES.append(Recipe("nbody/egnn", NBody, _egnn, SETTINGS))
