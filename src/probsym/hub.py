@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +16,7 @@ from probsym.errors import CheckpointError, DependencyError, ProbsymError
 from probsym.groups import GROUPS, Group
 from probsym.nets import NETS
 from probsym.part import Part
+from probsym.replacing import replacing
 from probsym.samplers import SAMPLERS
 from probsym.weights import check_source, download, read_json, read_tensors
 
@@ -126,9 +126,9 @@ def save(model: Symmetrized, folder: str | Path, *, overwrite: bool = False) -> 
     text = json.dumps(describe(model), indent=2) + "\n"
     # clones: tensors that share memory are refused by the format
     tensors = {_bare(name): x.detach().cpu().clone().contiguous() for name, x in model.state_dict().items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    weights, config = folder / WEIGHTS, folder / CONFIG
-    _replace({weights: lambda path: _save_tensors(tensors, path), config: lambda path: path.write_text(text)})
+    with replacing(folder / WEIGHTS) as weights, replacing(folder / CONFIG) as config:
+        _save_tensors(tensors, weights)
+        config.write_text(text)
 
 
 def load(
@@ -286,19 +286,6 @@ def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     except ImportError as error:
         raise DependencyError("Expected the safetensors library (got none); it comes with probsym[lab]") from error
     save_file(tensors, path, metadata={"format": "pt"})
-
-
-def _replace(writers: Mapping[Path, Callable[[Path], Any]]) -> None:
-    """Write all beside their places, then move them there, so that nothing half-written is ever at them."""
-    beside = {path: path.with_name(f".{path.name}.{os.getpid()}") for path in writers}
-    try:
-        for path, write in writers.items():
-            write(beside[path])
-        for path, one in beside.items():
-            one.replace(path)
-    finally:
-        for one in beside.values():
-            one.unlink(missing_ok=True)
 
 
 def _card(model: Symmetrized, repo: str) -> str:

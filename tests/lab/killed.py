@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 import torch.utils.tensorboard
 
-from probsym import cli
+from probsym import cli, replacing
 from probsym.lab import checkpoint, recipes
 from tests.lab.cases import CPU, DROPOUT, PS, RECIPES, run_quietly
 
@@ -92,9 +92,8 @@ def die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def half(state: dict, file) -> None:
-    file.write(b"half a checkpoint")
-    file.flush()
+def half(state: dict, path: Path) -> None:
+    path.write_bytes(b"half a checkpoint")
     die()
 
 
@@ -112,7 +111,7 @@ def killed_while_writing(folder: Path, log: Path) -> dict[str, object]:
         run_quietly(PS, folder, changes=CHANGES, resume=True)
 
     def before_the_move() -> None:
-        checkpoint.os.fsync = die
+        replacing.os.fsync = die
         run_quietly(PS, folder, changes=CHANGES, resume=True)
 
     for name, action in (("middle", in_the_middle), ("move", before_the_move)):

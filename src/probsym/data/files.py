@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import urllib.request
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probsym.errors import DataError
+from probsym.replacing import replacing
 
 Arrays = dict[str, NDArray[Any]]
 _DIGEST = "sha256"
@@ -87,7 +86,7 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 def save(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write an npz archive beside its place and rename it when it is whole."""
-    with _beside(path) as file:
+    with replacing(path) as beside, beside.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
@@ -156,23 +155,8 @@ def _download(name: str, sha256: str, url: str) -> Path:
     if found != sha256:
         raise DataError(f"Expected {url} to have sha256 {sha256} (got {found}); nothing was kept")
     try:
-        with _beside(path) as file:
-            file.write(content)
+        with replacing(path) as beside:
+            beside.write_bytes(content)
     except OSError as error:
         raise DataError(f"Expected to keep {name} in {path.parent} (got: {error})") from error
     return path
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[IO[bytes]]:
-    """A file in the same folder that takes the place of `path` if all goes well, and vanishes if not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        Path(name).chmod(0o644)  # mkstemp lets only the owner read
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

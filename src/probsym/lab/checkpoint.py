@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from probsym.errors import RunError
+from probsym.replacing import replacing
 
 
 def save_checkpoint(state: dict[str, Any], path: Path) -> None:
-    """Write the state beside its place, then move it there: a kill at any moment leaves the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.partial")
-    try:
-        with beside.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    """Write the state: a kill at any moment leaves the old one or the new one."""
+    with replacing(path) as beside:
+        torch.save(state, beside)
 
 
 def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
