@@ -9,61 +9,22 @@ Run: python benchmarks/exp_classify.py [--device cuda] [--precision tf32] [--out
 
 import argparse
 import sys
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import captured, finish, side_by_side
+from benchmarks.record import finish, side_by_side
 from benchmarks.soft_sort import dense, dense_entropy
+from benchmarks.training_steps import bare_step, training_steps
 from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.lab.provenance import provenance
-from probsym.lab.recipe import Recipe
-from probsym.lab.recipes import RECIPES
 from probsym.lab.recipes.exp_classify import ExpClassify
 from probsym.lab.run import Options, make_fabric
-from probsym.lab.training import make_engine
 
 BATCH, DRAWS, NODES = 100, 10, 64
-
-
-def steps(options: Options, modes: dict[str, tuple[bool, bool]], repeats: int) -> dict[str, float]:
-    """Median seconds of a whole training step in each mode, and of the bare MLP on as many rows."""
-    recipe, runs = RECIPES["exp-classify/mlp-ps"], {}
-    assert isinstance(recipe, Recipe)
-    fabric = make_fabric(options)
-    settings = replace(recipe.settings, epochs=1)
-    for name, (compiled, graph) in modes.items():
-        engine = make_engine(recipe, settings, fabric, compile=compiled, capture=graph)
-        engine.model.train()
-        index = engine.order(0, 0)[0]
-        runs[name] = _stepper(engine.train_step, index)
-    runs["bare_mlp"] = _bare(fabric.device)
-    return side_by_side(runs, repeats=repeats, device=fabric.device)
-
-
-def _stepper(train_step: Callable[[Tensor, int, int], Tensor], index: Tensor) -> Callable[[], object]:
-    return lambda: train_step(index, 0, 0)
-
-
-def _bare(device: torch.device) -> Callable[[], object]:
-    """The MLP with Adam on 1,000 rows, captured where possible."""
-    model = bases.MLP([NODES * NODES + 2 * NODES, 2048, 4096, 2048, 10, 1], shape=()).to(device)
-    rows = torch.rand(BATCH * DRAWS, NODES * NODES + 2 * NODES, device=device)
-    cuda = device.type == "cuda"
-    optimiser = torch.optim.Adam(model.parameters(), fused=cuda, capturable=cuda)
-
-    def step() -> None:
-        optimiser.zero_grad(set_to_none=True)
-        model(rows).square().mean().backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        optimiser.step()
-
-    return captured(step) if cuda else step
 
 
 def symmetrization(device: torch.device, repeats: int) -> dict[str, float]:
@@ -126,10 +87,10 @@ def main() -> None:
     alone = symmetrization(device, arguments.repeats)
     result["symmetrization_seconds"], result["symmetrization_ratio"] = alone, round(alone["dense"] / alone["ours"], 2)
     print(f"symmetrization: ours {1e3 * alone['ours']:.1f} ms, dense {1e3 * alone['dense']:.1f} ms")
-    modes = {"plain": (False, False)}
-    if device.type == "cuda":
-        modes |= {"captured": (False, True), "compiled": (True, False), "compiled_captured": (True, True)}
-    result["step_seconds"] = found = steps(options, modes, arguments.repeats)
+    mlp = bases.MLP([NODES * NODES + 2 * NODES, 2048, 4096, 2048, 10, 1], shape=()).to(device)
+    rows = torch.rand(BATCH * DRAWS, NODES * NODES + 2 * NODES, device=device)
+    found = training_steps("exp-classify/mlp-ps", options, bare_step(mlp, (rows,), clip=0.1), arguments.repeats)
+    result["step_seconds"] = found
     for name, seconds in found.items():
         print(f"step, {name}: {1e3 * seconds:.2f} ms")
     finish({**result, **provenance(device)}, arguments.out)

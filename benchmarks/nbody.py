@@ -1,0 +1,52 @@
+"""Training steps on charged particles at the paper's sizes: batch 100, 20 draws, five particles.
+
+The transformer under S_n x E(3) and the GNN under E(3), with learned distributions, launched from Python, and on a GPU
+also compiled, captured as a CUDA graph, and both; beside each its bare base with its optimiser on 2,000 rows.
+
+Run: python benchmarks/nbody.py [--device cuda] [--precision tf32] [--out FILE]. The last line is JSON.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.record import finish
+from benchmarks.training_steps import bare_step, training_steps
+from probsym import bases
+from probsym.lab.provenance import provenance
+from probsym.lab.recipes.nbody import ARRAYS, ITEMS
+from probsym.lab.run import Options, make_fabric
+
+ROWS = 100 * 20
+
+
+def main() -> None:
+    """Time the steps, print them, end with JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--precision", default="32-true")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    options = Options(arguments.device, precision=arguments.precision)
+    device = make_fabric(options).device
+    rows = tuple(torch.randn(ROWS, *shape, device=device) for shape in ((ITEMS, 3), (ITEMS, 3), (ITEMS, ITEMS, 2)))
+    made: dict[str, torch.nn.Module] = {
+        "nbody/transformer-ps": bases.SequenceTransformer(ARRAYS, n=ITEMS),
+        "nbody/gnn-ps": bases.GNN(ARRAYS, width=60, layers=4),
+    }
+    result: dict[str, object] = {"benchmark": "nbody", "precision": arguments.precision}
+    for name, base in made.items():
+        found = training_steps(name, options, bare_step(base.to(device), rows), arguments.repeats)
+        result[name] = found
+        for mode, seconds in found.items():
+            print(f"{name}, {mode}: {1e3 * seconds:.2f} ms")
+    finish({**result, **provenance(device)}, arguments.out)
+
+
+if __name__ == "__main__":
+    main()
