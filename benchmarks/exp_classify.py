@@ -23,8 +23,29 @@ from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.lab.provenance import provenance
 from probsym.lab.recipes.exp_classify import ExpClassify
 from probsym.lab.run import Options, make_fabric
+from probsym.nets.gin import Layer
 
 BATCH, DRAWS, NODES = 100, 10, 64
+
+
+def literal_scores(net: nets.GIN, x: Tensor, adjacency: Tensor, mask: Tensor) -> Tensor:
+    """The net as its formula is written, on rows (rows, n, channels), with the virtual node in every matrix."""
+    rows, n = mask.shape
+    real = torch.cat([mask, mask.new_ones(rows, 1)], 1)
+    matrix = torch.zeros(rows, n + 1, n + 1, device=x.device)
+    matrix[:, :n, :n] = adjacency
+    matrix[:, n], matrix[:, :, n] = real.float(), real.float()
+    hidden = torch.cat([x, net.virtual.expand(rows, 1, -1)], 1)
+    for layer in net.layers:
+        assert isinstance(layer, Layer)
+        loops = torch.diag_embed(real * (1 + layer.epsilon))
+        hidden = (matrix + loops) @ hidden
+        for linear, norm in ((layer.inner, layer.inner_norm), (layer.outer, layer.outer_norm)):
+            flat = torch.nn.functional.batch_norm(
+                linear(hidden)[real], None, None, norm.weight, norm.bias, training=True, eps=norm.eps
+            )
+            hidden = torch.zeros(rows, n + 1, flat.shape[-1], device=x.device).index_put((real,), torch.relu(flat))
+    return net.head(hidden[:, :n]).squeeze(-1) * mask
 
 
 def symmetrization(device: torch.device, repeats: int) -> dict[str, float]:
@@ -53,11 +74,9 @@ def symmetrization(device: torch.device, repeats: int) -> dict[str, float]:
 
     def literal() -> None:
         noise = torch.rand(BATCH, DRAWS, NODES, 2, device=device)
-        rows = ((features.unsqueeze(1) + noise) * mask[:, None, :, None]).flatten(0, 1).unsqueeze(1)
+        rows = ((features.unsqueeze(1) + noise) * mask[:, None, :, None]).flatten(0, 1)
         repeated, real = (one.repeat_interleave(DRAWS, 0) for one in (adjacency, mask))
-        scores = net(rows, repeated, mask=real).scores
-        assert scores is not None
-        scores = scores.view(BATCH, DRAWS, NODES)
+        scores = literal_scores(net, rows, repeated, real).view(BATCH, DRAWS, NODES)
         each = mask.unsqueeze(1).expand_as(scores)
         moved, soft = dense(scores, adjacency.unsqueeze(1), each, padded=True, logarithmic=True)
         nodes = matrix(soft, scores).mT @ features.unsqueeze(1)
@@ -70,6 +89,11 @@ def symmetrization(device: torch.device, repeats: int) -> dict[str, float]:
         hard = torch.zeros_like(soft).scatter_(-2, index.unsqueeze(-2), 1.0)
         return (hard - soft).detach() + soft
 
+    repeated = adjacency.repeat_interleave(DRAWS, 0), mask.repeat_interleave(DRAWS, 0)
+    x = features.repeat_interleave(DRAWS, 0)
+    wanted = net(x.unsqueeze(1), repeated[0], mask=repeated[1]).scores
+    if wanted is None or not torch.allclose(literal_scores(net, x, *repeated), wanted.squeeze(1), atol=1e-3):
+        raise SystemExit("the literal net computes something else")
     return side_by_side({"ours": ours, "dense": literal}, repeats=repeats, device=device)
 
 

@@ -236,3 +236,27 @@ def test_agrees_with_message_passing_along_edges(dtype, tolerance):
         for draw in range(5):
             wanted = sparse_gin(net, x[graph, draw, :size], edges)
             assert (scores[graph, draw, :size] - wanted).abs().max() <= tolerance * wanted.abs().max().clamp(min=1)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_leaving_padding_out_changes_nothing(
+    dtype: torch.dtype, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(4, 3, 6, 2, dtype=dtype, generator=generator)
+    adjacency = (torch.rand(4, 6, 6, generator=generator) < 0.5).to(dtype)
+    mask = torch.rand(4, 6, generator=generator) < 0.6
+    mask[:, 0] = True
+    found = []
+    for masked in (False, True):
+        torch.manual_seed(0)
+        net = GIN(2, hidden=8).to(dtype).train(training)
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.compiler, "is_compiling", lambda masked=masked: masked)
+            scores = net(x, adjacency, mask=mask).scores
+        scores.square().sum().backward()
+        found.append([scores, *(one.grad for one in net.parameters()), *(one.clone() for one in net.buffers())])
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-10
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)

@@ -53,8 +53,12 @@ class GIN(Part, nn.Module):
         # (B, n + 1, K, channels): a node's K draws lie side by side, so that one product per graph moves them all
         hidden = torch.cat([nodes, self.virtual.expand(batch, 1, draws, -1)], dim=1)
         real = None if mask is None else torch.cat([mask, mask.new_ones(batch, 1)], dim=1).unsqueeze(-1)
+        packing = None
+        if real is not None and real.device.type == "cpu" and not torch.compiler.is_compiling():
+            # rows without padding are fewer and need no masks; how many there are would have to be asked of a GPU
+            packing = real.flatten().nonzero().squeeze(1)
         for layer in self.layers:
-            hidden = layer(hidden, links, real)
+            hidden = layer(hidden, links, real, packing)
         scores = self.head(hidden[:, :n]).squeeze(-1).mT
         if mask is not None:
             scores = torch.where(mask.unsqueeze(1), scores, 0)
@@ -81,7 +85,10 @@ class GIN(Part, nn.Module):
 
 
 class Layer(nn.Module):
-    """One layer, on hidden (B, n + 1, K, width) with the virtual node last; links (B, n + 1, n), real (B, n + 1, 1)."""
+    """One layer, on hidden (B, n + 1, K, width) with the virtual node last; links (B, n + 1, n), real (B, n + 1, 1).
+
+    `packing` are the numbers of the real nodes among B * (n + 1), if the rest is to be left out.
+    """
 
     def __init__(self, width: int, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -90,9 +97,16 @@ class Layer(nn.Module):
         self.inner_norm, self.outer_norm = MaskedBatchNorm(hidden), MaskedBatchNorm(hidden)
         self.dropout = dropout
 
-    def forward(self, hidden: Tensor, links: Tensor, real: Tensor | None) -> Tensor:
+    def forward(self, hidden: Tensor, links: Tensor, real: Tensor | None, packing: Tensor | None = None) -> Tensor:
         n = links.shape[-1]
         gathered = torch.bmm(links, hidden[:, :n].flatten(2)).view(hidden.shape)
         gathered = torch.addcmul(gathered + hidden[:, n:], hidden, 1 + self.epsilon)
-        gathered = torch.relu(self.inner_norm(self.inner(gathered), real))
-        return drop(torch.relu(self.outer_norm(self.outer(gathered), real)), self.dropout, self.training)
+        if packing is None:
+            return self._mlp(gathered, real)
+        rows = self._mlp(gathered.flatten(0, 1).index_select(0, packing), None)
+        padded = rows.new_zeros(hidden.shape[0] * hidden.shape[1], *rows.shape[1:])
+        return padded.index_copy(0, packing, rows).unflatten(0, hidden.shape[:2])
+
+    def _mlp(self, rows: Tensor, real: Tensor | None) -> Tensor:
+        rows = torch.relu(self.inner_norm(self.inner(rows), real))
+        return drop(torch.relu(self.outer_norm(self.outer(rows), real)), self.dropout, self.training)
