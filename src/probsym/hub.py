@@ -116,7 +116,7 @@ def build(config: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> 
 
 
 def save(model: Symmetrized, folder: str | Path, *, overwrite: bool = False) -> None:
-    """Write a model into a folder, whole or not at all."""
+    """Write a model into a folder; no file is ever half written, and none is replaced before all are ready."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(f"Expected a folder (got the file {folder})")

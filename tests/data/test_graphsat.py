@@ -152,3 +152,12 @@ def test_a_graph_without_labels_is_refused(path: Path) -> None:
     path.write_bytes(dumped([one]))
     with pytest.raises(DataError, match="got: 'y'"):
         read_graphsat(path)
+
+
+def test_a_tensor_that_makes_much_of_little_is_refused(path: Path) -> None:
+    graph = Graph(
+        torch.zeros(1, 1, dtype=torch.long).expand(10**6, 1), torch.zeros(2, 0, dtype=torch.long), torch.tensor(0)
+    )
+    path.write_bytes(dumped([graph]))
+    with pytest.raises(DataError, match=r"Expected a tensor of at most 1 numbers \(got \[1000000, 1\]\)"):
+        read_graphsat(path)

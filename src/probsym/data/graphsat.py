@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
 from collections import OrderedDict
 from pathlib import Path
@@ -83,6 +84,8 @@ class _Reader(pickle.Unpickler):
         return tuple(torch.empty(0, dtype=found.dtype).set_(found).tolist())
 
     def tensor(self, numbers: tuple[float, ...], offset: int, size: list[int], stride: list[int], *_: Any) -> Any:
+        if math.prod(size) > len(numbers):  # a stride of 0 would make much of little
+            raise DataError(f"Expected a tensor of at most {len(numbers)} numbers (got {list(size)})")
         return torch.as_strided(torch.tensor(numbers), size, stride, offset).tolist()  # refuses to leave the storage
 
 

@@ -28,6 +28,6 @@ def checks() -> Iterator[tuple[str, bool, str]]:
     for name, load in DATA.items():
         try:
             load()
-            yield f"data: {name}", True, "found, checksum right"
+            yield f"data: {name}", True, "found or generated, checksum right"
         except (ProbsymError, OSError) as error:
             yield f"data: {name}", False, str(error)

@@ -86,8 +86,6 @@ def listing(results: Results, recipes: Container[str]) -> Table:
         for line in paper.lines:
             for column in paper.columns:
                 place = cell(line, column, results)
-                if place.paper is None and place.row is None:
-                    continue
                 number = "" if place.paper is None else f"{place.paper:g}"
                 status = _status(place, recipes)
                 ours = spoken_number(place.ours)
@@ -106,7 +104,7 @@ def spoken_number(ours: tuple[float, float | None, int] | None) -> str:
 
 def _status(place: Cell, recipes: Container[str]) -> str:
     if place.row is None:
-        return "published only"
+        return "published only" if place.paper is not None else "published as diverged, or not at all"
     if place.ours is not None:
         return f"done, {place.ours[2]} seed{'s' if place.ours[2] > 1 else ''}"
     return "not run yet" if place.row in recipes else "no recipe yet"
