@@ -1,3 +1,4 @@
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,3 +123,19 @@ def test_runs_are_trained_and_tested(name: str, tmp_path: Path, monkeypatch: pyt
     assert metrics["test_mse"] == metrics["test_loss"] > 0
     wanted = {"nbody/transformer-ps": {2, 3}, "nbody/gnn-fa": {1}, "nbody/gnn-canonical": {1}}[name]
     assert set(drawn) == wanted
+
+
+def test_data_are_simulated_once_with_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path))
+    module = importlib.import_module("probsym.data.nbody")
+    monkeypatch.setattr(module, "SIZES", {"train": 5, "valid": 2, "test": 3})
+    monkeypatch.setattr(module, "USED", {"train": 4, "valid": 2, "test": 3})
+    first = NBody().load()
+    assert [part.size for part in first] == [4, 2, 3]
+    assert torch.cat([part.ids for part in first]).tolist() == list(range(9))
+    assert "9/9" in capsys.readouterr().err
+    again = NBody().load()
+    assert torch.equal(first.test.targets, again.test.targets)
+    assert capsys.readouterr().err == ""

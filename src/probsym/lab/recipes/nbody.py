@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial
 
 import torch
+from rich.console import Console
 from torch import Tensor, nn
 
 from probsym import bases, groups, nets, samplers
 from probsym.data import Particles, nbody
 from probsym.lab.examples import Examples, Splits
+from probsym.lab.progress import Show, shown
 from probsym.lab.recipe import Recipe, Settings, Task
 from probsym.nets import Features
 from probsym.samplers import Sampler
@@ -36,7 +39,16 @@ class NBody(Task):
     selects = {"mse": False}  # noqa: RUF012
 
     def load(self) -> Splits:
-        found, first, parts = nbody(), 0, []
+        with ExitStack() as stack:
+            bars: list[Show] = []
+
+            def advance(done: int, total: int) -> None:
+                if not bars:  # the first time only: then they are in the cache, and there is nothing to show
+                    bars.append(stack.enter_context(shown(Console(stderr=True), "simulations")))
+                bars[0](done, total, "of charged particles")
+
+            found = nbody(advance)
+        first, parts = 0, []
         for name in ("train", "valid", "test"):
             parts.append(as_examples(found[name], first))
             first += parts[-1].size
