@@ -188,10 +188,9 @@ class Engine:
         def metrics(index: Tensor) -> Tensor:
             batch = part.take(index)
             with self.fabric.autocast():
-                options = {} if (noise := self._noise(self.model, batch, samples)) is None else {"noise": noise}
-                if noise is not None:
-                    options["index"] = batch.ids  # type: ignore[assignment]
-                output = self.model(*batch.inputs, mask=batch.mask, **options)
+                noise = self._noise(self.model, batch, samples)
+                drawn = {} if noise is None else {"noise": noise, "index": batch.ids}
+                output = self.model(*batch.inputs, mask=batch.mask, **drawn)
             found = self.task.metrics(output.float(), batch.targets)
             return torch.stack([found[name].double() for name in self.names])
 
