@@ -7,7 +7,6 @@ literal form (the net on repeated graphs, Sinkhorn on logarithms, permutation ma
 Run: python benchmarks/exp_classify.py [--device cuda] [--precision tf32] [--out FILE]. The last line is JSON.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -18,11 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.record import finish, side_by_side
 from benchmarks.soft_sort import dense, dense_entropy
-from benchmarks.training_steps import bare_step, training_steps
+from benchmarks.training_steps import bare_step, read_arguments, training_steps
 from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.lab.provenance import provenance
 from probsym.lab.recipes.exp_classify import ExpClassify
-from probsym.lab.run import Options, make_fabric
+from probsym.lab.run import make_fabric
 from probsym.nets.gin import Layer
 
 BATCH, DRAWS, NODES = 100, 10, 64
@@ -99,13 +98,7 @@ def symmetrization(device: torch.device, repeats: int) -> dict[str, float]:
 
 def main() -> None:
     """Time the steps, print them, end with JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--precision", default="32-true")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
-    options = Options(arguments.device, precision=arguments.precision)
+    arguments, options = read_arguments(__doc__)
     device = make_fabric(options).device
     result: dict[str, object] = {"benchmark": "exp_classify", "precision": arguments.precision}
     alone = symmetrization(device, arguments.repeats)

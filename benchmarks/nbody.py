@@ -6,7 +6,6 @@ also compiled, captured as a CUDA graph, and both; beside each its bare base wit
 Run: python benchmarks/nbody.py [--device cuda] [--precision tf32] [--out FILE]. The last line is JSON.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -15,24 +14,18 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.record import finish
-from benchmarks.training_steps import bare_step, training_steps
+from benchmarks.training_steps import bare_step, read_arguments, training_steps
 from probsym import bases
 from probsym.lab.provenance import provenance
 from probsym.lab.recipes.nbody import ARRAYS, ITEMS
-from probsym.lab.run import Options, make_fabric
+from probsym.lab.run import make_fabric
 
 ROWS = 100 * 20
 
 
 def main() -> None:
     """Time the steps, print them, end with JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--precision", default="32-true")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
-    options = Options(arguments.device, precision=arguments.precision)
+    arguments, options = read_arguments(__doc__)
     device = make_fabric(options).device
     rows = tuple(torch.randn(ROWS, *shape, device=device) for shape in ((ITEMS, 3), (ITEMS, 3), (ITEMS, ITEMS, 2)))
     made: dict[str, torch.nn.Module] = {

@@ -1,7 +1,9 @@
 """Whole training steps of a recipe, plain, compiled and captured, beside a bare base with its optimiser."""
 
+import argparse
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,17 @@ from probsym.lab.recipe import Recipe
 from probsym.lab.recipes import RECIPES
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import make_engine
+
+
+def read_arguments(doc: str | None) -> tuple[argparse.Namespace, Options]:
+    """What such a benchmark is told on the command line; `doc` is its own docstring."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0] if doc else None)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--precision", default="32-true")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    return arguments, Options(arguments.device, precision=arguments.precision)
 
 
 def training_steps(name: str, options: Options, bare: Callable[[], object], repeats: int) -> dict[str, float]:
