@@ -62,28 +62,16 @@ def test_a_file_with_another_checksum_is_refused_even_if_a_good_one_can_be_had(p
     (kept / "one").write_bytes(TEXT)
     (own / "one").write_bytes(TEXT + b"!")
     with pytest.raises(DataError, match=re.escape(f"Expected {own / 'one'} to have sha256 {SHA256} (got ")):
-        files.find("one", SHA256, url=(kept / "one").as_uri())
+        files.find("one", SHA256)
 
 
-def test_a_download_is_checked_and_kept(places: tuple[Path, Path], tmp_path: Path) -> None:
-    _, kept = places
+def test_what_is_at_an_address_is_fetched_or_the_failure_said(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(TEXT)
-    assert files.find("one", SHA256, url=source.as_uri()) == kept / "one"
-    assert (kept / "one").read_bytes() == TEXT
+    assert files.fetch(source.as_uri()) == TEXT
     source.unlink()
-    assert files.find("one", SHA256, url=source.as_uri()) == kept / "one"
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_a_wrong_or_failed_download_leaves_nothing(places: tuple[Path, Path], tmp_path: Path, there: bool) -> None:
-    source = tmp_path / "source"
-    if there:
-        source.write_bytes(TEXT + b"!")
-    text = "nothing was kept" if there else "Expected to download file:"
-    with pytest.raises(DataError, match=text):
-        files.find("one", SHA256, url=source.as_uri())
-    assert not places[1].exists() or list(places[1].iterdir()) == []
+    with pytest.raises(DataError, match=r"^Expected to download file:.*source \(got: "):
+        files.fetch(source.as_uri())
 
 
 def test_digests_see_names_types_shapes_and_numbers_but_not_layout() -> None:

@@ -41,8 +41,8 @@ def look(name: str) -> Path | None:
     return next((folder / name for folder in folders() if (folder / name).is_file()), None)
 
 
-def find(name: str, sha256: str, url: str | None = None, advice: str = "") -> Path:
-    """The file of that name with that checksum, downloaded into the cache if it is nowhere and `url` is known.
+def find(name: str, sha256: str, advice: str = "") -> Path:
+    """The file of that name with that checksum.
 
     `advice` ends the message when there is no such file. A file with another checksum is refused, not passed over.
 
@@ -51,10 +51,8 @@ def find(name: str, sha256: str, url: str | None = None, advice: str = "") -> Pa
     probsym.errors.DataError: Expected nowhere.npz in ... (got no such file); ...
     """
     path = look(name)
-    if path is None and url is None:
-        raise missing(name, advice)
     if path is None:
-        return _download(name, sha256, str(url))
+        raise missing(name, advice)
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:
@@ -147,16 +145,3 @@ def fetch(url: str) -> bytes:
     except (OSError, HTTPException, ValueError) as error:
         raise DataError(f"Expected to download {url} (got: {error})") from error
     return found
-
-
-def _download(name: str, sha256: str, url: str) -> Path:
-    path, content = cache() / name, fetch(url)
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise DataError(f"Expected {url} to have sha256 {sha256} (got {found}); nothing was kept")
-    try:
-        with replacing(path) as beside:
-            beside.write_bytes(content)
-    except OSError as error:
-        raise DataError(f"Expected to keep {name} in {path.parent} (got: {error})") from error
-    return path
