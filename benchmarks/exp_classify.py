@@ -1,8 +1,8 @@
 """A training step of EXP-classify at the paper's sizes: MLP-PS, batch 100, 10 draws, graphs of up to 64 nodes.
 
 On a GPU: the step launched from Python, compiled, captured as a CUDA graph, and both, beside the bare MLP with its
-optimiser on as many rows, captured. On any device: the symmetrization alone, everything but the MLP, against its dense,
-literal form (the net on repeated graphs, Sinkhorn on logarithms, permutation matrices).
+optimiser on as many rows, compiled and captured. On any device: the symmetrization alone, everything but the MLP,
+against its dense, literal form (the net on repeated graphs, Sinkhorn on logarithms, permutation matrices).
 
 Run: python benchmarks/exp_classify.py [--device cuda] [--precision tf32] [--out FILE]. The last line is JSON.
 """
@@ -106,7 +106,9 @@ def main() -> None:
     print(f"symmetrization: ours {1e3 * alone['ours']:.1f} ms, dense {1e3 * alone['dense']:.1f} ms")
     mlp = bases.MLP([NODES * NODES + 2 * NODES, 2048, 4096, 2048, 10, 1], shape=()).to(device)
     rows = torch.rand(BATCH * DRAWS, NODES * NODES + 2 * NODES, device=device)
-    found = training_steps("exp-classify/mlp-ps", options, bare_step(mlp, (rows,), clip=0.1), arguments.repeats)
+    found = training_steps(
+        "exp-classify/mlp-ps", options, bare_step(mlp, (rows,), options, clip=0.1), arguments.repeats
+    )
     result["step_seconds"] = found
     for name, seconds in found.items():
         print(f"step, {name}: {1e3 * seconds:.2f} ms")

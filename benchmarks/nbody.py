@@ -1,7 +1,8 @@
 """Training steps on charged particles at the paper's sizes: batch 100, 20 draws, five particles.
 
 The transformer under S_n x E(3) and the GNN under E(3), with learned distributions, launched from Python, and on a GPU
-also compiled, captured as a CUDA graph, and both; beside each its bare base with its optimiser on 2,000 rows.
+also compiled, captured as a CUDA graph, and both; beside each its bare base with its optimiser on 2,000 rows, compiled
+and captured.
 
 Run: python benchmarks/nbody.py [--device cuda] [--precision tf32] [--out FILE]. The last line is JSON.
 """
@@ -34,7 +35,7 @@ def main() -> None:
     }
     result: dict[str, object] = {"benchmark": "nbody", "precision": arguments.precision}
     for name, base in made.items():
-        found = training_steps(name, options, bare_step(base.to(device), rows), arguments.repeats)
+        found = training_steps(name, options, bare_step(base.to(device), rows, options), arguments.repeats)
         result[name] = found
         for mode, seconds in found.items():
             print(f"{name}, {mode}: {1e3 * seconds:.2f} ms")
