@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from probsym import Signature, groups
-from probsym.ops import gram_schmidt, soft_sort
+from probsym.ops import gram_schmidt, short_attention, soft_sort
 from probsym.testing import assert_equivariant, assert_group_laws
 from tests.symmetrized_cases import SAMPLERS, SETTINGS, applies, make_inputs, make_model
 
@@ -148,3 +148,21 @@ def test_no_synchronisation_in_a_training_step_of_a_model(setting: str, estimate
         step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own, while compiling
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_short_attention(dtype: torch.dtype, masked: bool, compiled: bool) -> None:
+    packed = torch.randn(40, 25, 3 * 64)
+    seen = torch.rand(40, 25) < 0.7 if masked else None
+    weights = torch.randn(40, 25, 64)
+    results = []
+    for device in ("cpu", "cuda"):
+        leaf = packed.to(device, torch.float64 if device == "cpu" else dtype).requires_grad_()
+        attend = torch.compile(short_attention, fullgraph=True) if compiled and device == "cuda" else short_attention
+        y = attend(leaf, 4, None if seen is None else seen.to(device))
+        results.append([y, *torch.autograd.grad((y * weights.to(y)).sum(), leaf)])
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float64: 1e-12}[dtype]
+    assert all(close(found, wanted, tolerance) for wanted, found in zip(*results, strict=True))

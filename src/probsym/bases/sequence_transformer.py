@@ -10,10 +10,11 @@ from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
 from probsym.bases.rates import check_rate
 from probsym.checks import check_size
 from probsym.errors import RangeError
+from probsym.ops.short_attention import shares, short_attention
 from probsym.part import Part
 
 FEW = 64
-"""Up to so many tokens, attention as two matrix products and a softmax is faster than the fused call."""
+"""Up to so many tokens, attention for short sequences is faster than the general call."""
 
 
 class SequenceTransformer(Part, nn.Module):
@@ -123,24 +124,17 @@ class _Layer(nn.Module):
         return tokens + drop(self.mlp(self.norm_2(tokens)), self.dropout, self.training)
 
     def _attended(self, tokens: Tensor, real: Tensor | None) -> Tensor:
-        queries, keys, values = self.attend(tokens).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        seen = None if real is None else real[:, None, None]
-        rate = self.dropout if self.training else 0.0
-        if tokens.shape[1] > FEW:
-            found = scaled_dot_product_attention(queries, keys, values, seen, rate)
+        packed, rate = self.attend(tokens), self.dropout if self.training else 0.0
+        few = tokens.shape[1] <= FEW
+        if few and rate == 0:
+            return short_attention(packed, self.heads, real)
+        queries, keys, values = packed.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        if few:
+            found = drop(shares(queries, keys, real), rate) @ values
         else:
-            found = drop(_weights(queries, keys, seen), rate) @ values
+            seen = None if real is None else real[:, None, None]
+            found = scaled_dot_product_attention(queries, keys, values, seen, rate)
         return found.transpose(1, 2).flatten(2)
-
-
-def _weights(queries: Tensor, keys: Tensor, seen: Tensor | None) -> Tensor:
-    """How much each query takes of each key: shares of those that are seen, and nothing where none is."""
-    scores = (queries * queries.shape[-1] ** -0.5) @ keys.mT
-    if seen is None:
-        return scores.softmax(-1)
-    # the lowest number rather than -inf: a softmax of nothing but -inf is NaN, and so is its gradient
-    shares = torch.where(seen, scores, torch.finfo(scores.dtype).min).softmax(-1)
-    return torch.where(seen, shares, 0)
 
 
 def _real_tokens(mask: Tensor, order: int) -> Tensor:

@@ -1,0 +1,96 @@
+"""Self-attention among few tokens, where moving numbers about costs more than the products."""
+
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MOST_FUSED = 64
+"""Tokens up to which a GPU keeps a sequence in registers."""
+
+
+def short_attention(packed: Tensor, heads: int, seen: Tensor | None = None) -> Tensor:
+    """Softmax attention of every token to those of its own sequence.
+
+    On a GPU one kernel reads queries, keys and values where they lie and writes the output where it belongs, and one
+    kernel comes back, computing the shares again; elsewhere two matrix products and a softmax.
+
+    Args:
+        packed: queries, keys and values, (rows, tokens, 3 * width), each `width` numbers, head by head.
+        heads: how many.
+        seen: which tokens are attended to, booleans (rows, tokens). Where none is, the output is zero.
+
+    Returns:
+        (rows, tokens, width).
+
+    >>> short_attention(torch.randn(8, 25, 3 * 64), heads=4).shape
+    torch.Size([8, 25, 64])
+    """
+    if _fused(packed):
+        found: Tensor = _attend(packed, seen, heads, _tf32())
+        return found
+    queries, keys, values = packed.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+    return (shares(queries, keys, seen) @ values).transpose(1, 2).flatten(2)
+
+
+def shares(queries: Tensor, keys: Tensor, seen: Tensor | None = None) -> Tensor:
+    """How much each query (rows, heads, tokens, size) takes of each key; nothing where no token is seen."""
+    scores = (queries * queries.shape[-1] ** -0.5) @ keys.mT
+    if seen is None:
+        return scores.softmax(-1)
+    seen = seen[:, None, None]
+    # the lowest number rather than -inf: a softmax of nothing but -inf is NaN, and so is its gradient
+    found = torch.where(seen, scores, torch.finfo(scores.dtype).min).softmax(-1)
+    return torch.where(seen, found, 0)
+
+
+def _fused(packed: Tensor) -> bool:
+    return (
+        packed.is_cuda
+        and packed.dtype in (torch.float32, torch.bfloat16, torch.float16)
+        and packed.shape[1] <= MOST_FUSED
+        and find_spec("triton") is not None
+    )
+
+
+def _tf32() -> bool:
+    """Whether products of float32 may be made of TF32, as the user has set it for all of them."""
+    return torch.get_float32_matmul_precision() != "highest"
+
+
+@torch.library.custom_op("probsym::short_attention", mutates_args=())
+def _attend(packed: Tensor, seen: Tensor | None, heads: int, tf32: bool) -> Tensor:
+    from probsym.ops import short_attention_triton  # noqa: PLC0415  (triton comes with CUDA builds of torch only)
+
+    return short_attention_triton.attend(packed, seen, heads, tf32)
+
+
+@_attend.register_fake
+def _(packed: Tensor, seen: Tensor | None, heads: int, tf32: bool) -> Tensor:
+    return packed.new_empty(*packed.shape[:2], packed.shape[2] // 3)
+
+
+@torch.library.custom_op("probsym::short_attention_backward", mutates_args=())
+def _attend_back(gradient: Tensor, packed: Tensor, seen: Tensor | None, heads: int, tf32: bool) -> Tensor:
+    from probsym.ops import short_attention_triton  # noqa: PLC0415
+
+    return short_attention_triton.attend_back(gradient, packed, seen, heads, tf32)
+
+
+@_attend_back.register_fake
+def _(gradient: Tensor, packed: Tensor, *_: Any) -> Tensor:
+    return packed.new_empty(packed.shape)
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    packed, seen, ctx.heads, ctx.tf32 = inputs
+    ctx.save_for_backward(packed, seen)
+
+
+def _back(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+    packed, seen = ctx.saved_tensors
+    return _attend_back(gradient, packed, seen, ctx.heads, ctx.tf32), None, None, None
+
+
+_attend.register_autograd(_back, setup_context=_remember)
