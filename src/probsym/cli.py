@@ -117,14 +117,18 @@ def evaluate(
 def show_table(
     number: Annotated[int, typer.Argument(help="As the paper counts: 1, 2, 3, 4, 7 or 8.")],
     results: Results = Path("results"),
+    set: Annotated[
+        list[str] | None, typer.Option(help="key=value: of runs with just these settings changed, such as epochs=1000.")
+    ] = None,
 ) -> None:
     """One table of the paper, our numbers beside."""
+    from probsym.lab.recipe import changes
     from probsym.lab.results import read_results
     from probsym.lab.tables import controls, table
 
     found = read_results(results)
     wide = _wide()
-    wide.print(table(number, found))
+    wide.print(table(number, found, changes(set or [])))
     beside = controls(number, found)
     if beside is not None:
         wide.print(beside)

@@ -101,13 +101,15 @@ def test_draws_are_those_of_the_paper() -> None:
         model = recipe.build(recipe.settings)
         single = recipe.name.endswith("canonical")
         assert (model.samples, model.eval_samples) == ((1, 1) if single else (20, 20))
-        assert recipe.settings.test_samples == 200
+        draws = (20, (200,)) if "gnn" in recipe.name and "egnn" not in recipe.name else (200, (20,))
+        assert (recipe.settings.test_samples, recipe.settings.also_test_samples) == draws
 
 
 @pytest.mark.parametrize("name", ["nbody/transformer-ps", "nbody/gnn-fa", "nbody/gnn-canonical"])
 def test_runs_are_trained_and_tested(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = replace(NAMES[name], task=Few)
-    settings = replace(recipe.settings, epochs=2, batch_size=4, samples=2, eval_samples=2, test_samples=3)
+    settings = replace(recipe.settings, epochs=2, batch_size=4, samples=2, eval_samples=2)
+    settings = replace(settings, test_samples=3, also_test_samples=(5,))
     assert isinstance(recipe, Recipe)
     engine = make_engine(recipe, settings, make_fabric(Options("cpu")))
     drawn = []
@@ -121,8 +123,9 @@ def test_runs_are_trained_and_tested(name: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Symmetrized, "noise", noted)
     metrics = Training(engine, recipe, 0, tmp_path).run()
     assert metrics["test_mse"] == metrics["test_loss"] > 0
-    wanted = {"nbody/transformer-ps": {2, 3}, "nbody/gnn-fa": {1}, "nbody/gnn-canonical": {1}}[name]
+    wanted = {"nbody/transformer-ps": {2, 3, 5}, "nbody/gnn-fa": {1}, "nbody/gnn-canonical": {1}}[name]
     assert set(drawn) == wanted
+    assert ("test_mse@5" in metrics) == ("test_mse_at_end@5" in metrics) == (5 in wanted)
 
 
 def test_data_are_simulated_once_with_progress(

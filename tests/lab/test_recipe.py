@@ -29,6 +29,8 @@ KEYS = ("epochs", "batch_size", "learning_rate", "decoupled", "warmup_epochs", "
         ("decoupled=TRUE", True),
         ("warmup_epochs=2", 2.0),
         ("test_repeats=3", 3),
+        ("also_test_samples=20,200", (20, 200)),
+        ("also_test_samples=", ()),
     ],
 )
 def test_values_are_converted_to_their_type(pair: str, value: object) -> None:
@@ -39,7 +41,18 @@ def test_values_are_converted_to_their_type(pair: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "pair", ["epochs=1.5", "epochs=many", "epochs=", "epochs=none", "decay=1", "decay=none", "clip=x", "noise=1,5"]
+    "pair",
+    [
+        "epochs=1.5",
+        "epochs=many",
+        "epochs=",
+        "epochs=none",
+        "decay=1",
+        "decay=none",
+        "clip=x",
+        "noise=1,5",
+        "also_test_samples=1,b",
+    ],
 )
 def test_values_that_do_not_fit_are_refused(pair: str) -> None:
     name, _, value = pair.partition("=")

@@ -85,12 +85,31 @@ def test_runs_with_changed_settings_do_not_count() -> None:
     assert summarised([{**changed, "changed": {}}], "mse") == (9.0, None, 1)
 
 
+def test_runs_with_the_same_changes_count_together() -> None:
+    runs = [
+        {**result(seed, mse=float(seed)), "changed": changed}
+        for seed, changed in enumerate(({}, {"epochs": 9}, {"epochs": 9}, {"epochs": 9, "tau": 1.0}, {"epochs": 8}))
+    ]
+    assert summarised(runs, "mse", {"epochs": 9}) == (1.5, 0.5**0.5, 2)
+    assert summarised(runs, "mse", {"tau": 1.0, "epochs": 9}) == (3.0, None, 1)
+    listed = {**result(0, mse=4.0), "changed": {"also_test_samples": [1, 2]}}
+    assert summarised([listed], "mse", {"also_test_samples": (1, 2)}) == (4.0, None, 1)
+
+
+def test_changed_runs_have_their_own_place(tmp_path: Path) -> None:
+    changed = {"also_test_samples": [1, 2], "epochs": 9}
+    write_result(tmp_path, result(0, "exp/gin"))
+    path = write_result(tmp_path, {**result(0, "exp/gin"), "changed": changed})
+    assert path == tmp_path / "exp/gin/also_test_samples=1,2+epochs=9/seed-0.json"
+    assert len(read_results(tmp_path)["exp/gin"]) == 2
+
+
 def test_a_run_leaves_what_the_design_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROBSYM_COMMIT", "abc123")
     (found,) = run_quietly(PS, tmp_path / "runs", (4,), changes=["epochs=1"], results=tmp_path / "results")
     folder = tmp_path / "runs" / PS.name / "seed-4"
     written = json.loads((folder / "result.json").read_text())
-    assert written == found == json.loads((tmp_path / "results" / PS.name / "seed-4.json").read_text())
+    assert written == found == json.loads((tmp_path / "results" / PS.name / "epochs=1" / "seed-4.json").read_text())
     assert set(FIELDS) <= set(written)
     wanted = {
         "row": PS.name,
@@ -107,7 +126,9 @@ def test_a_run_leaves_what_the_design_asks_for(tmp_path: Path, monkeypatch: pyte
     assert written["wall_seconds"] >= 0
     assert datetime.fromisoformat(written["date"]).tzinfo is not None
     assert {"test_loss", "test_accuracy", "valid_loss", "best_epoch_loss"} <= set(written["metrics"])
-    assert (folder / "curve.csv").read_bytes() == (tmp_path / "results" / PS.name / "seed-4.csv").read_bytes()
+    assert (folder / "curve.csv").read_bytes() == (
+        tmp_path / "results" / PS.name / "epochs=1" / "seed-4.csv"
+    ).read_bytes()
     assert list((folder / "tensorboard").iterdir())
     assert {path.name for path in folder.iterdir()} == {"result.json", "curve.csv", "tensorboard", "checkpoint.pt"}
 
@@ -122,7 +143,7 @@ def test_results_are_checked_before_anything_is_run(tmp_path: Path) -> None:
 def test_resuming_a_finished_run_still_writes_its_result(tmp_path: Path) -> None:
     run_quietly(PS, tmp_path / "runs", changes=["epochs=1"])
     run_quietly(PS, tmp_path / "runs", changes=["epochs=1"], resume=True, results=tmp_path / "results")
-    assert (tmp_path / "results" / PS.name / "seed-0.json").exists()
+    assert (tmp_path / "results" / PS.name / "epochs=1" / "seed-0.json").exists()
 
 
 def test_a_kill_while_the_result_is_written_is_not_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

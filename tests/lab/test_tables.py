@@ -123,6 +123,11 @@ def test_a_table_says_which_way_is_better_and_has_both_numbers() -> None:
     line = next(one for one in text.splitlines() if re.search(r"MLP-PS +│", one))
     assert [cell.strip() for cell in line.split("│")[1:-1]] == ["MLP-PS", "0", "3", "0", "", "100", ""]
     assert "0.5341" in printed(table(4, {}))
+    changed = {"nbody/gnn-ps": [{**result(0, "nbody/gnn-ps", test_mse=0.125), "changed": {"epochs": 9}}]}
+    assert "0.125" not in printed(table(8, changed))
+    text = printed(table(8, changed, {"epochs": 9}))
+    assert "0.125" in text
+    assert "ours with epochs=9" in text
     assert "diverged" not in printed(table(3, {}))
 
 

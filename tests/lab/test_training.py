@@ -16,6 +16,7 @@ from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.examples import Splits
 from probsym.lab.interrupts import graceful
 from probsym.lab.recipe import Recipe, Settings
+from probsym.lab.results import read_curve, write_curve
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import make_engine
 from tests.lab.cases import FAILING, METHODS, PLAIN, PS, SETTINGS, Tiny, build, build_plain, engine_of, training_of
@@ -102,6 +103,28 @@ def test_repeated_tests_give_mean_and_deviation(tmp_path: Path) -> None:
     values = torch.tensor(found, dtype=torch.float64)
     assert metrics["test_loss_at_end"] == pytest.approx(float(values.mean()), abs=1e-6)
     assert metrics["test_loss_at_end_std"] == pytest.approx(float(values.std()), abs=1e-6)
+
+
+def test_other_numbers_of_draws_are_tested_too(tmp_path: Path) -> None:
+    training = training_of(tmp_path, test_repeats=2, also_test_samples=(1, 7))
+    metrics, engine = training.run(), training.engine
+    for draws in (1, 7):
+        found = [engine.evaluate(engine.data.test, 0, "test", one, samples=draws)["loss"] for one in range(2)]
+        assert metrics[f"test_loss_at_end@{draws}"] == pytest.approx(sum(found) / 2, abs=1e-6)
+    assert len({metrics[f"test_loss{mark}"] for mark in ("", "@1", "@7")}) == 3
+    plain = training_of(tmp_path / "plain", PLAIN, also_test_samples=(7,)).run()
+    assert not any("@" in name for name in plain)
+
+
+def test_validation_can_be_rarer(tmp_path: Path) -> None:
+    training = training_of(tmp_path, epochs=5, validate_every=2)
+    metrics = training.run()
+    assert [row["epoch"] for row in training.progress.curve if "valid_loss" in row] == [2, 4, 5]
+    assert all("train_loss" in row for row in training.progress.curve)
+    assert metrics["best_epoch_loss"] in (2, 4, 5)
+    write_curve(tmp_path / "curve.csv", training.progress.curve)
+    found = read_curve(tmp_path / "curve.csv")
+    assert [set(row) for row in found] == [set(row) for row in training.progress.curve]
 
 
 def test_evaluation_is_by_hand_the_same(tmp_path: Path) -> None:

@@ -72,6 +72,12 @@ class Engine:
         """Batches of full size in the training set; the rest of each shuffled epoch is left out."""
         return max(1, self.data.train.size // self.settings.batch_size)
 
+    @property
+    def draws(self) -> bool:
+        """Whether the model averages over draws, of which evaluations can ask for more or fewer."""
+        model = self.model
+        return isinstance(model, Symmetrized) and not model.sampler.exact and model.eval_samples != 1
+
     def order(self, seed: int, epoch: int) -> Tensor:
         """The batches of an epoch, (steps, batch_size)."""
         generator = torch.Generator().manual_seed(derived(seed, "order", epoch))
@@ -180,8 +186,7 @@ class Engine:
     def _noise(self, model: nn.Module, batch: Examples, samples: int | None = None) -> Noise | None:
         if not isinstance(model, Symmetrized):
             return None
-        if model.sampler.exact or model.eval_samples == 1:
-            samples = None
+        samples = samples if self.draws else None
         return model.noise(*batch.inputs, mask=batch.mask, index=batch.ids, samples=samples, generator=self.generator)
 
     def _evaluation(self, part: Examples, index: Tensor, samples: int | None) -> Callable[[Tensor], Tensor]:

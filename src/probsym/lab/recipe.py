@@ -46,14 +46,21 @@ class Settings:
     """Inside the net of the sampler."""
     test_repeats: int = 1
     """Evaluations of the test set, each with draws of its own, whose mean counts."""
+    also_test_samples: tuple[int, ...] = ()
+    """Other numbers of draws to test with too, reported with the number behind an @."""
+    validate_every: int = 1
+    """Epochs from one validation to the next; the last epoch is always validated."""
 
     def __post_init__(self) -> None:
-        whole = {"epochs": 0, "batch_size": 1, "samples": 1, "eval_samples": 1, "test_repeats": 1}
+        object.__setattr__(self, "also_test_samples", tuple(self.also_test_samples))  # files have lists
+        whole = {"epochs": 0, "batch_size": 1, "samples": 1, "eval_samples": 1, "test_repeats": 1, "validate_every": 1}
         if self.test_samples is not None:
             whole["test_samples"] = 1
         for name, least in whole.items():
             if getattr(self, name) < least:
                 raise RangeError(f"Expected {name} to be {least} or more (got {getattr(self, name)})")
+        if any(one < 1 for one in self.also_test_samples):
+            raise RangeError(f"Expected also_test_samples to be 1 or more each (got {self.also_test_samples})")
         for name in ("learning_rate", "weight_decay", "warmup_epochs", "entropy", "noise", "tau", "dropout", "clip"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
@@ -69,17 +76,7 @@ class Settings:
 
     def changed(self, pairs: Sequence[str]) -> Settings:
         """The settings with some exchanged, each given as "key=value"."""
-        known = {one.name: one for one in fields(self)}
-        kinds = typing.get_type_hints(Settings)
-        found: dict[str, Any] = {}
-        for pair in pairs:
-            name, equals, text = pair.partition("=")
-            if not equals or name not in known:
-                raise RecipeError(
-                    f"Expected key=value with one of the keys {', '.join(known)} (got {pair!r}){_near(name, known)}"
-                )
-            found[name] = _value(text, kinds[name], name)
-        return replace(self, **found)
+        return replace(self, **changes(pairs))
 
     def differences(self, other: Settings) -> dict[str, Any]:
         """The fields in which this one differs from another."""
@@ -88,6 +85,20 @@ class Settings:
             for one in fields(self)
             if getattr(self, one.name) != getattr(other, one.name)
         }
+
+
+def changes(pairs: Sequence[str]) -> dict[str, Any]:
+    """Settings by name, each given as "key=value"."""
+    kinds = typing.get_type_hints(Settings)
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or name not in kinds:
+            raise RecipeError(
+                f"Expected key=value with one of the keys {', '.join(kinds)} (got {pair!r}){_near(name, kinds)}"
+            )
+        found[name] = _value(text, kinds[name], name)
+    return found
 
 
 class Task(ABC):
@@ -152,6 +163,11 @@ def _value(text: str, kind: Any, name: str) -> Any:
     options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
     if type(None) in options and text.lower() == "none":
         return None
+    if typing.get_origin(kind) is tuple:
+        try:
+            return tuple(int(one) for one in text.split(",") if one)
+        except ValueError as error:
+            raise RecipeError(f"Expected {name} to be whole numbers between commas (got {text!r})") from error
     for option in options:
         try:
             if option is bool:

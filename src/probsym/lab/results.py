@@ -14,9 +14,25 @@ from probsym.errors import RunError
 FIELDS = ("row", "metrics", "seed", "command", "commit", "hardware", "torch", "date")
 
 
+def result_path(folder: Path, row: str, seed: int, changed: Mapping[str, Any] | None = None) -> Path:
+    """Where a result belongs: `ROW/seed-N.json`, or if settings were changed, a folder deeper that says which.
+
+    >>> str(result_path(Path("results"), "nbody/gnn-ps", 0, {"epochs": 1000, "tau": 0.2}))
+    'results/nbody/gnn-ps/epochs=1000+tau=0.2/seed-0.json'
+    """
+    place = folder / row
+    if changed:
+        place /= "+".join(f"{name}={_in_words(value)}" for name, value in sorted(changed.items()))
+    return place / f"seed-{seed}.json"
+
+
+def _in_words(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def write_result(folder: Path, result: Mapping[str, Any], curve: Sequence[Mapping[str, float]] = ()) -> Path:
-    """Write `ROW/seed-N.json` under the folder, and the curve beside it as CSV; refuse to overwrite."""
-    path = folder / result["row"] / f"seed-{result['seed']}.json"
+    """Write a result where `result_path` says, and the curve beside it as CSV; refuse to overwrite."""
+    path = result_path(folder, result["row"], result["seed"], result.get("changed"))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_new(path, result)
     if curve:
@@ -47,9 +63,10 @@ def read_json(path: Path) -> Any:
 
 
 def write_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
-    """One line an epoch."""
+    """One line an epoch, with nothing where nothing was measured."""
+    names = dict.fromkeys(name for row in curve for name in row)
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(curve[0]))
+        writer = csv.DictWriter(file, list(names))
         writer.writeheader()
         writer.writerows({name: f"{value:.6g}" for name, value in row.items()} for row in curve)
 
@@ -59,7 +76,7 @@ def read_curve(path: Path) -> list[dict[str, float]]:
     if not path.exists():
         return []
     with path.open(newline="") as file:
-        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
 
 
 def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -72,12 +89,19 @@ def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def summarised(results: Sequence[Mapping[str, Any]], metric: str) -> tuple[float, float | None, int] | None:
+def summarised(
+    results: Sequence[Mapping[str, Any]], metric: str, changed: Mapping[str, Any] | None = None
+) -> tuple[float, float | None, int] | None:
     """Mean over the seeds, deviation if there are several, and their number; None if nothing was measured.
 
-    Runs whose settings were changed do not count: they are not that row.
+    Only runs in which just these settings were changed count: others are not that row. By default none was.
     """
-    values = [one["metrics"][metric] for one in results if metric in one["metrics"] and not one.get("changed")]
+    wanted = {name: _in_words(value) for name, value in (changed or {}).items()}
+    values = [
+        one["metrics"][metric]
+        for one in results
+        if metric in one["metrics"] and wanted == {n: _in_words(v) for n, v in (one.get("changed") or {}).items()}
+    ]
     if not values:
         return None
     mean = sum(values) / len(values)

@@ -21,7 +21,7 @@ from probsym.lab.paper import paper_number
 from probsym.lab.progress import Show, shown, spoken
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
-from probsym.lab.results import FIELDS, read_curve, read_json, write_curve, write_new, write_result
+from probsym.lab.results import FIELDS, read_curve, read_json, result_path, write_curve, write_new, write_result
 from probsym.lab.separation import SeparationRecipe, separate
 from probsym.lab.training import Training, make_engine
 
@@ -94,7 +94,8 @@ def run(
         raise RunError(f"Expected {recipe.name} to run in one process and in 32-true (got {options})")
     job = Job(recipe, folders, recipe.settings.changed(changes), options, results)
     fabric = make_fabric(options)
-    _make_places(recipe.name, folders, results, resume)
+    kept = {seed: result_path(results, recipe.name, seed, job.changed) for seed in seeds} if results else {}
+    _make_places(recipe.name, folders, kept, resume)
     if options.processes == 1:
         return job(fabric, console or Console())
     try:
@@ -104,17 +105,16 @@ def run(
     return [read_run(one) for one in folders.values()]
 
 
-def _make_places(name: str, folders: Mapping[int, Path], results: Path | None, resume: bool) -> None:
+def _make_places(name: str, folders: Mapping[int, Path], kept: Mapping[int, Path], resume: bool) -> None:
     """Make the folders, before anything is computed; refuse those that are taken or cannot be made."""
-    kept = None if results is None else results / name
     if not resume:
         for seed, one in folders.items():
             if one.is_dir() and any(one.iterdir()):
                 raise RunError(f"Expected {one} to be empty, or to resume (got a run of seed {seed})")
-            if kept is not None and (kept / f"seed-{seed}.json").exists():
-                raise RunError(f"Expected no result of {name}, seed {seed}, in {results} (got one)")
+            if seed in kept and kept[seed].exists():
+                raise RunError(f"Expected no result of {name}, seed {seed}, at {kept[seed]} (got one)")
     try:
-        for one in (*folders.values(), *([] if kept is None else [kept])):
+        for one in (*folders.values(), *(path.parent for path in kept.values())):
             one.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"Expected folders for the run and its result (got: {error})") from error
@@ -140,6 +140,7 @@ class Job:
     ) -> None:
         self.recipe, self.folders, self.settings = recipe, folders, settings
         self.options, self.results = options, results
+        self.changed = settings.differences(recipe.settings)
         self.engine: Engine | None = None
 
     def __call__(self, fabric: Fabric, console: Console | None = None) -> list[dict[str, Any]]:
@@ -151,7 +152,7 @@ class Job:
         path, curve_path = folder / "result.json", folder / "curve.csv"
         if path.exists():
             result = read_run(folder)
-            if result["settings"] != asdict(self.settings):
+            if settings_of(result, folder) != self.settings:
                 raise RunError(f"Expected the run in {folder} to have the same settings (got {result['settings']})")
         else:
             with shown(console, f"{self.recipe.name} seed {seed}") as show:
@@ -161,7 +162,7 @@ class Job:
                     write_curve(curve_path, curve)
                 write_new(path, result)
         if fabric.is_global_zero and self.results is not None:
-            kept = self.results / self.recipe.name / f"seed-{seed}.json"
+            kept = result_path(self.results, self.recipe.name, seed, self.changed)
             if not kept.exists():
                 write_result(self.results, result, read_curve(curve_path))
         return result
@@ -190,7 +191,7 @@ class Job:
             "epochs": settings.epochs,
             **sizes,
             "settings": asdict(settings),
-            "changed": settings.differences(recipe.settings),
+            "changed": self.changed,
             "precision": options.precision,
             "wall_seconds": round(time.perf_counter() - start, 1),
             **origin,
@@ -231,11 +232,7 @@ def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) 
     """The engine of a finished run of the recipe, with the weights that its first metric chose."""
     if not isinstance(recipe, Recipe):
         raise RunError(f"Expected a recipe that trains (got {recipe.name!r})")
-    given = read_run(folder)["settings"]
-    try:
-        settings = Settings(**given)
-    except TypeError as error:
-        raise RunError(f"Expected the settings of a run in {folder} (got {given})") from error
+    settings = settings_of(read_run(folder), folder)
     engine = make_engine(recipe, settings, make_fabric(options))
     state = load_checkpoint(folder / "checkpoint.pt", engine.device)
     try:
@@ -243,6 +240,14 @@ def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) 
     except (AttributeError, KeyError, RuntimeError, TypeError) as error:
         raise RunError(f"Expected the best weights of a run in {folder} (got: {error!r})") from error
     return engine
+
+
+def settings_of(result: Mapping[str, Any], folder: Path) -> Settings:
+    """The settings of a run, from its result."""
+    try:
+        return Settings(**result["settings"])
+    except TypeError as error:
+        raise RunError(f"Expected the settings of a run in {folder} (got {result['settings']})") from error
 
 
 def read_run(folder: Path) -> dict[str, Any]:

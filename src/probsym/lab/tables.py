@@ -23,18 +23,24 @@ class Cell(NamedTuple):
     ours: tuple[float, float | None, int] | None
 
 
-def cell(line: Line, column: Column, results: Results) -> Cell:
+def cell(line: Line, column: Column, results: Results, changed: Mapping[str, Any] | None = None) -> Cell:
     """What stands where a line and a column meet."""
     metric = line.metric or column.metric
     row = None if line.row is None else f"{column.task}/{line.row}"
-    ours = None if row is None else summarised(results.get(row, ()), metric)
+    ours = None if row is None else summarised(results.get(row, ()), metric, changed)
     return Cell(row, metric, line.numbers.get(column.title), ours)
 
 
-def table(number: int, results: Results) -> Table:
-    """One table: for every column the paper's number and ours, mean and deviation over the seeds."""
+def table(number: int, results: Results, changed: Mapping[str, Any] | None = None) -> Table:
+    """One table: for every column the paper's number and ours, mean and deviation over the seeds.
+
+    Ours are those of runs in which just the given settings were changed; by default none.
+    """
     found = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
-    shown = Table("method", title=f"Table {found.number}. {found.title}")
+    title = f"Table {found.number}. {found.title}"
+    if changed:
+        title += f"; ours with {', '.join(f'{name}={value}' for name, value in changed.items())}"
+    shown = Table("method", title=title)
     for column in found.columns:
         title = f"{column.title} {'↑' if column.larger else '↓'}"
         shown.add_column(f"{title}\npaper", justify="right")
@@ -42,7 +48,7 @@ def table(number: int, results: Results) -> Table:
     for line in found.lines:
         texts = []
         for column in found.columns:
-            place = cell(line, column, results)
+            place = cell(line, column, results, changed)
             texts += ["" if place.paper is None else f"{place.paper:g}", spoken_number(place.ours)]
         shown.add_row(line.title, *texts)
     return shown

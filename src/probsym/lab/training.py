@@ -137,11 +137,17 @@ class Training:
         if not math.isfinite(total):
             kept = f"the last good checkpoint is {self.path}" if self.path.exists() else "there is no checkpoint yet"
             raise NonFiniteError(f"Expected a finite loss (got {total} in epoch {epoch + 1}); {kept}")
-        found = engine.evaluate(engine.data.valid, self.seed, "validation", epoch)
         row = {"epoch": float(epoch + 1), "train_loss": own, "train_total": total}
-        row |= {f"valid_{name}": value for name, value in found.items()}
-        row["seconds"] = round(time.perf_counter() - start, 3)
         progress.curve.append(row)
+        last = epoch + 1 == self.settings.epochs
+        if last or (epoch + 1) % self.settings.validate_every == 0:
+            found = engine.evaluate(engine.data.valid, self.seed, "validation", epoch)
+            row |= {f"valid_{name}": value for name, value in found.items()}
+            self._keep_best(found, epoch)
+        row["seconds"] = round(time.perf_counter() - start, 3)
+
+    def _keep_best(self, found: dict[str, float], epoch: int) -> None:
+        engine, progress = self.engine, self.progress
         for name, larger in engine.task.selects.items():
             best = progress.best.get(name)
             if not math.isfinite(found[name]):
@@ -195,16 +201,20 @@ class Training:
 
 
 def report_on_test(engine: Engine, seed: int, suffix: str) -> dict[str, float]:
-    """The test metrics of the weights as they are: the mean, and the deviation, over repeated evaluations."""
-    repeats = engine.settings.test_repeats
-    draws = engine.settings.test_samples
-    found = [engine.evaluate(engine.data.test, seed, "test", one, samples=draws) for one in range(repeats)]
-    metrics = {}
-    for name in engine.names:
-        values = torch.tensor([one[name] for one in found], dtype=torch.float64)
-        metrics[f"test_{name}{suffix}"] = round(float(values.mean()), 8)
-        if repeats > 1:
-            metrics[f"test_{name}{suffix}_std"] = round(float(values.std()), 8)
+    """The test metrics of the weights as they are: the mean, and the deviation, over repeated evaluations.
+
+    With other numbers of draws too if the settings say so: as `test_mse@20`, where the model makes several at all.
+    """
+    settings, metrics = engine.settings, dict[str, float]()
+    others = settings.also_test_samples if engine.draws else ()
+    for draws, mark in ((settings.test_samples, suffix), *((one, f"{suffix}@{one}") for one in others)):
+        repeats = range(settings.test_repeats)
+        found = [engine.evaluate(engine.data.test, seed, "test", one, samples=draws) for one in repeats]
+        for name in engine.names:
+            values = torch.tensor([one[name] for one in found], dtype=torch.float64)
+            metrics[f"test_{name}{mark}"] = round(float(values.mean()), 8)
+            if len(repeats) > 1:
+                metrics[f"test_{name}{mark}_std"] = round(float(values.std()), 8)
     return metrics
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -26,10 +27,12 @@ SETTINGS = Settings(
     samples=20,
     eval_samples=20,
     test_samples=200,
+    also_test_samples=(20,),
     tau=0.1,
     dropout=0.08,
     test_repeats=5,
 )
+GNN_SETTINGS = replace(SETTINGS, test_samples=20, also_test_samples=(200,))
 
 
 class NBody(Task):
@@ -152,8 +155,8 @@ def _egnn(settings: Settings) -> nn.Module:
 
 METHODS = ("ga", "fa", "canonical", "ps", "from-haar")
 RECIPES = [
-    Recipe(f"nbody/{base}-{method}", NBody, partial(build, method=method), SETTINGS)
-    for base, build in (("transformer", _transformer), ("gnn", _gnn))
+    Recipe(f"nbody/{base}-{method}", NBody, partial(build, method=method), settings)
+    for base, build, settings in (("transformer", _transformer, SETTINGS), ("gnn", _gnn, GNN_SETTINGS))
     for method in METHODS
 ]
 RECIPES.append(Recipe("nbody/egnn", NBody, _egnn, SETTINGS))
