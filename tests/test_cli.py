@@ -161,7 +161,7 @@ def test_training_prints_and_writes_the_metrics(call: Commands, tmp_path: Path) 
     assert result["changed"] == {"epochs": 1}
     assert result["command"] == "probsym train tiny/mlp-ps --device cpu --set epochs=1"
     assert f"{result['metrics']['test_loss']:.6g}" in output
-    assert (tmp_path / "results" / "tiny" / "mlp-ps" / "seed-0.json").exists()
+    assert (tmp_path / "results" / "tiny" / "mlp-ps" / "epochs=1" / "seed-0.json").exists()
 
 
 def test_several_seeds_are_as_separate_runs(call: Commands, tmp_path: Path) -> None:

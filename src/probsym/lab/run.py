@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -196,7 +197,7 @@ class Job:
             "wall_seconds": round(time.perf_counter() - start, 1),
             **origin,
         }
-        return result, curve
+        return json.loads(json.dumps(result)), curve  # as its file will have it: lists where there are tuples
 
 
 def _trained(
