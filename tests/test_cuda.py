@@ -150,7 +150,7 @@ def test_no_synchronisation_in_a_training_step_of_a_model(setting: str, estimate
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own, while compiling
+@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 MOST_FUSED = 64
 """Tokens up to which a GPU keeps a sequence in registers."""
+TRITON = find_spec("triton") is not None
 
 
 def short_attention(packed: Tensor, heads: int, seen: Tensor | None = None) -> Tensor:
@@ -28,7 +29,7 @@ def short_attention(packed: Tensor, heads: int, seen: Tensor | None = None) -> T
     torch.Size([8, 25, 64])
     """
     if _fused(packed):
-        found: Tensor = _attend(packed, seen, heads, _tf32())
+        found: Tensor = _attend(packed, seen, heads)
         return found
     queries, keys, values = packed.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
     return (shares(queries, keys, seen) @ values).transpose(1, 2).flatten(2)
@@ -50,7 +51,7 @@ def _fused(packed: Tensor) -> bool:
         packed.is_cuda
         and packed.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and packed.shape[1] <= MOST_FUSED
-        and find_spec("triton") is not None
+        and TRITON
     )
 
 
@@ -60,22 +61,22 @@ def _tf32() -> bool:
 
 
 @torch.library.custom_op("probsym::short_attention", mutates_args=())
-def _attend(packed: Tensor, seen: Tensor | None, heads: int, tf32: bool) -> Tensor:
+def _attend(packed: Tensor, seen: Tensor | None, heads: int) -> Tensor:
     from probsym.ops import short_attention_triton  # noqa: PLC0415  (triton comes with CUDA builds of torch only)
 
-    return short_attention_triton.attend(packed, seen, heads, tf32)
+    return short_attention_triton.attend(packed, seen, heads, _tf32())
 
 
 @_attend.register_fake
-def _(packed: Tensor, seen: Tensor | None, heads: int, tf32: bool) -> Tensor:
+def _(packed: Tensor, seen: Tensor | None, heads: int) -> Tensor:
     return packed.new_empty(*packed.shape[:2], packed.shape[2] // 3)
 
 
 @torch.library.custom_op("probsym::short_attention_backward", mutates_args=())
-def _attend_back(gradient: Tensor, packed: Tensor, seen: Tensor | None, heads: int, tf32: bool) -> Tensor:
+def _attend_back(gradient: Tensor, packed: Tensor, seen: Tensor | None, heads: int) -> Tensor:
     from probsym.ops import short_attention_triton  # noqa: PLC0415
 
-    return short_attention_triton.attend_back(gradient, packed, seen, heads, tf32)
+    return short_attention_triton.attend_back(gradient, packed, seen, heads, _tf32())
 
 
 @_attend_back.register_fake
@@ -84,13 +85,13 @@ def _(gradient: Tensor, packed: Tensor, *_: Any) -> Tensor:
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    packed, seen, ctx.heads, ctx.tf32 = inputs
+    packed, seen, ctx.heads = inputs
     ctx.save_for_backward(packed, seen)
 
 
-def _back(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+def _back(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
     packed, seen = ctx.saved_tensors
-    return _attend_back(gradient, packed, seen, ctx.heads, ctx.tf32), None, None, None
+    return _attend_back(gradient, packed, seen, ctx.heads), None, None
 
 
 _attend.register_autograd(_back, setup_context=_remember)
