@@ -4,7 +4,7 @@ The transformer under S_n x E(3) and the GNN under E(3), with learned distributi
 also compiled, captured as a CUDA graph, and both; beside each its bare base with its optimiser on 2,000 rows, compiled
 and captured.
 
-Run: python benchmarks/nbody.py [--device cuda] [--precision tf32] [--out FILE]. The last line is JSON.
+Run: python benchmarks/nbody.py [--device cuda] [--precision tf32] [--only RECIPE] [--out FILE]. The last line is JSON.
 """
 
 import sys
@@ -35,6 +35,8 @@ def main() -> None:
     }
     result: dict[str, object] = {"benchmark": "nbody", "precision": arguments.precision}
     for name, base in made.items():
+        if arguments.only not in (None, name):
+            continue
         found = training_steps(name, options, bare_step(base.to(device), rows, options), arguments.repeats)
         result[name] = found
         for mode, seconds in found.items():

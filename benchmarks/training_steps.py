@@ -22,6 +22,7 @@ def read_arguments(doc: str | None) -> tuple[argparse.Namespace, Options]:
     parser.add_argument("--precision", default="32-true")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", help="the one recipe to measure, where there are several")
     arguments = parser.parse_args()
     return arguments, Options(arguments.device, precision=arguments.precision)
 
