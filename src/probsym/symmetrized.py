@@ -151,7 +151,8 @@ class Symmetrized(Saved, nn.Module):
         as equivariant:
 
         - "independent": none.
-        - "antithetic": draws 2i and 2i + 1 are mirror images. The standard error is that of the means of pairs.
+        - "antithetic": draws 2i and 2i + 1 are mirror images. Good where the output changes sign with the mirror; where
+          it does not, a pair tells no more than one draw. The standard error is that of the means of pairs.
         - "quasi": the draws fill the space of their random numbers evenly (a Sobol sequence, shifted at random for
           each batch item); best for a number of draws that is a power of two. No standard error, and no `tol`. Draw by
           draw only: for g x all draws together need not be distributed as those for x, moved by g.
