@@ -147,7 +147,7 @@ class Symmetrized(Saved, nn.Module):
             coupling: how the draws of one input depend on each other; the model's own in evaluation if None. With
                 `noise`, how that was drawn, which the standard error must know.
 
-        A coupling makes better averages of as many draws. Each draw keeps its law, so the expectation is the same, and
+        A coupling can better the average of as many draws. Each draw keeps its law, so the expectation is the same, and
         as equivariant:
 
         - "independent": none.

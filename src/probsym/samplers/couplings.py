@@ -1,4 +1,4 @@
-"""How the draws of one input depend on each other: better averages from as many draws.
+"""How the draws of one input depend on each other, so that as many of them may tell more.
 
 Every single draw keeps its law whatever the coupling is, so the expectation is the same. A new coupling is one new
 file and one line in `COUPLINGS`.
