@@ -18,7 +18,8 @@ class Estimate:
     """What `Symmetrized.estimate` returns.
 
     `mean` and `stderr` are shaped as the output, (B, ...), or are tuples where there are several. The standard error is
-    NaN where one draw was made or draws depend on each other, and zero where the average is the expectation itself.
+    NaN where one draw was made or draws depend on each other, and zero where the average is the expectation itself. Of
+    antithetic draws it is that of the means of pairs, which are independent; of quasi and stratified ones it is NaN.
     `elements` are those drawn, by axis, (B, K, ...), and `weights` (B, K) their part in the mean, None if all have the
     same. `values` are the K outputs themselves, (B, K, ...), if they were asked for.
     """
@@ -52,10 +53,13 @@ class Average:
     For weights w and values y the mean is m = sum w y / sum w, and its squared standard error
     `K / (K - 1) sum w^2 (y - m)^2 / (sum w)^2`, the usual one for equal weights; K counts the weights that are not
     zero. Squares are taken about the first value, so that nothing cancels.
+
+    `block` is how many draws in a row depend on each other. Of 2, a pair counts as one draw, with their mean and the
+    sum of their weights; of None, all do, and there is no standard error.
     """
 
-    def __init__(self, statistics: bool) -> None:
-        self.statistics = statistics
+    def __init__(self, statistics: bool, block: int | None = 1) -> None:
+        self.statistics, self.block = statistics, block
         self.count = 0
         self.dtypes: list[torch.dtype] = []
         self.weight: Tensor | float = 0.0
@@ -65,6 +69,7 @@ class Average:
         self.exact: Tensor | None = None
         self.dependent: Tensor | None = None
         self.counted: Tensor | int = 0
+        self.single: tuple[list[Tensor], Tensor] | None = None  # the first of a pair, until the second comes
 
     def add(self, values: Sequence[Tensor], draw: Draw) -> None:
         """Add the values (B, K, ...) of a draw."""
@@ -73,7 +78,6 @@ class Average:
         precise = [y.to(torch.promote_types(y.dtype, torch.float32)) for y in values]
         self.count += draw.count
         self.exact, self.dependent = draw.exact, draw.dependent
-        self.counted = self.counted + (draw.count if draw.weights is None else (draw.weights != 0).sum(1))
         if draw.weights is None:
             self.weight = self.weight + draw.count
             sums = [y.squeeze(1) if draw.count == 1 else y.sum(1) for y in precise]
@@ -81,23 +85,47 @@ class Average:
             self.weight = self.weight + draw.weights.sum(1)
             sums = [(y * _like(draw.weights.to(y.dtype), y)).sum(1) for y in precise]
         self.sums = sums if first else [a + b for a, b in zip(self.sums, sums, strict=True)]
-        if self.statistics:
-            self._add_squares([y.detach() for y in precise], draw, first)
+        if self.statistics and self.block is not None:
+            values, weights = [y.detach() for y in precise], draw.weights
+            if first:
+                self.origins = [y[:, :1] for y in values]
+            if self.block == 2:
+                values, weights = self._pairs(values, weights)
+            self.squares, self.counted = self._with_squares(values, weights)
 
-    def _add_squares(self, values: Sequence[Tensor], draw: Draw, first: bool) -> None:
-        if first:
-            self.origins = [y[:, :1] for y in values]
+    def _with_squares(
+        self, values: Sequence[Tensor], weights: Tensor | None
+    ) -> tuple[list[tuple[Tensor, Tensor, Tensor]], Tensor | int]:
+        """The sums of squares, and how many draws are in them, with some more."""
         found = []
         for y, origin in zip(values, self.origins, strict=True):
             off = y - origin
-            weights = torch.ones(y.shape[:2], dtype=y.dtype, device=y.device) if draw.weights is None else draw.weights
-            squared = _like(weights.to(y.dtype).square(), y)
+            each = torch.ones(y.shape[:2], dtype=y.dtype, device=y.device) if weights is None else weights
+            squared = _like(each.to(y.dtype).square(), y)
             found.append((squared.sum(1), (squared * off).sum(1), (squared * off.square()).sum(1)))
-        if first:
-            self.squares = found
-        else:
-            pairs = zip(self.squares, found, strict=True)
-            self.squares = [(a + x, b + y, c + z) for (a, b, c), (x, y, z) in pairs]
+        if self.squares:
+            both = zip(self.squares, found, strict=True)
+            found = [(a + x, b + y, c + z) for (a, b, c), (x, y, z) in both]
+        return found, self.counted + (values[0].shape[1] if weights is None else (weights != 0).sum(1))
+
+    def _pairs(self, values: list[Tensor], weights: Tensor | None) -> tuple[list[Tensor], Tensor]:
+        """The mean of each pair that is complete now, (B, pairs, ...), and the weight of both; a single one is kept."""
+        if weights is None:
+            weights = torch.ones(values[0].shape[:2], dtype=values[0].dtype, device=values[0].device)
+        if self.single is not None:
+            values = [torch.cat([x, y], 1) for x, y in zip(self.single[0], values, strict=True)]
+            weights = torch.cat([self.single[1], weights], 1)
+        even = weights.shape[1] // 2 * 2
+        rest = [y[:, even:] for y in values], weights[:, even:]
+        self.single = rest if rest[1].shape[1] else None
+        each = weights[:, :even].reshape(len(weights), even // 2, 2)
+        total = each.sum(2)
+        share = each / torch.where(total == 0, 1, total).unsqueeze(2)
+        means = []
+        for y in values:
+            two = y[:, :even].reshape(len(y), even // 2, 2, *y.shape[2:])
+            means.append((_like(share.to(y.dtype), two) * two).sum(2))
+        return means, total
 
     def mean(self) -> list[Tensor]:
         """The mean of each output, (B, ...), in at least float32."""
@@ -107,12 +135,14 @@ class Average:
 
     def stderr(self) -> list[Tensor]:
         """The standard error of each output, (B, ...), in at least float32."""
+        if self.block is None:
+            return [torch.full_like(mean, torch.nan, requires_grad=False) for mean in self.mean()]
         found = []
-        for mean, origin, (one, off, square) in zip(self.mean(), self.origins, self.squares, strict=True):
+        squares, many = (self.squares, self.counted) if self.single is None else self._with_squares(*self.single)
+        for mean, origin, (one, off, square) in zip(self.mean(), self.origins, squares, strict=True):
             m = mean.detach() - origin.squeeze(1)
             spread = (square - 2 * m * off + m.square() * one).clamp(min=0)
             weight = _like(self.weight.to(mean.dtype), mean) if isinstance(self.weight, Tensor) else self.weight
-            many = self.counted
             count = many.to(mean.dtype) if isinstance(many, Tensor) else mean.new_full((), many)
             ratio = torch.where(count > 1, count / (count - 1), torch.nan)
             error = (_like(ratio, mean) * spread).sqrt() / weight

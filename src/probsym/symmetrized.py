@@ -16,6 +16,7 @@ from probsym.groups import E, Group
 from probsym.hub import Saved
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch, translate
+from probsym.samplers.couplings import BLOCKS, COUPLINGS, INDEPENDENT, check_coupling
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import Haar
 from probsym.samplers.noise import Noise
@@ -23,7 +24,7 @@ from probsym.signature import Signature
 
 Mask = Tensor | Mapping[str, Tensor]
 ENOUGH = 30
-"""Draws before a standard error is trusted."""
+"""Draws before a standard error is trusted, or pairs of antithetic ones."""
 
 
 class Symmetrized(Saved, nn.Module):
@@ -43,6 +44,8 @@ class Symmetrized(Saved, nn.Module):
         eval_samples: draws in evaluation; as in training if None.
         chunk: draws in one call of the base, to bound memory in evaluation; training keeps what its gradient needs.
             The result is the same, unless the base itself looks at the whole batch.
+        eval_coupling: how the draws of one input depend on each other in evaluation, where a call does not say; see
+            `estimate`. Training draws independently, and a sampler that lists elements has nothing to couple.
 
     The base must not write to its inputs, which may be the caller's.
 
@@ -61,6 +64,7 @@ class Symmetrized(Saved, nn.Module):
         samples: int = 1,
         eval_samples: int | None = None,
         chunk: int | None = None,
+        eval_coupling: str | None = None,
     ) -> None:
         super().__init__()
         if not callable(base):
@@ -74,11 +78,15 @@ class Symmetrized(Saved, nn.Module):
         self.samples = check_size(samples, "samples")
         self.eval_samples = None if eval_samples is None else check_size(eval_samples, "eval_samples")
         self.chunk = None if chunk is None else check_size(chunk, "chunk")
+        self.eval_coupling = eval_coupling
+        if eval_coupling is not None:
+            check_coupling(eval_coupling, self.sampler, self.signature)
         self._base_takes_mask, self._base_takes_none = takes_mask(base), takes_mask(base, given=False)
 
     def extra_repr(self) -> str:
         groups = ", ".join(f"{key!r}: {group!r}" for key, group in self.signature.groups.items())
-        return f"'{self.signature}', {{{groups}}}, samples={self.samples}, eval_samples={self.eval_samples}"
+        coupling = "" if self.eval_coupling is None else f", eval_coupling={self.eval_coupling!r}"
+        return f"'{self.signature}', {{{groups}}}, samples={self.samples}, eval_samples={self.eval_samples}{coupling}"
 
     def forward(
         self,
@@ -89,6 +97,7 @@ class Symmetrized(Saved, nn.Module):
         noise: Noise | None = None,
         index: Tensor | None = None,
         estimate: bool = False,
+        coupling: str | None = None,
     ) -> Any:
         """The average over the draws, (B, ...): a tensor, or a tuple where the signature has several outputs.
 
@@ -96,9 +105,11 @@ class Symmetrized(Saved, nn.Module):
         with losses can go through a wrapper for parallel training, which sees calls of the model only.
         """
         if estimate:
-            return self.estimate(*inputs, mask=mask, samples=samples, generator=generator, noise=noise, index=index)
+            return self.estimate(
+                *inputs, mask=mask, samples=samples, generator=generator, noise=noise, index=index, coupling=coupling
+            )
         batch, sampler = self._batch(inputs, mask, index), self._sampler(samples)
-        numbers = self._noise(sampler, batch, samples, generator, noise)
+        numbers = self._noise(sampler, batch, samples, generator, noise, self._coupling(sampler, coupling))
         average = Average(statistics=False)
         for draw in self._draws(sampler, batch, numbers, self.chunk):
             average.add(self._values(batch, draw, mask), draw)
@@ -116,6 +127,7 @@ class Symmetrized(Saved, nn.Module):
         noise: Noise | None = None,
         index: Tensor | None = None,
         keep_values: bool = False,
+        coupling: str | None = None,
     ) -> Estimate:
         """The average with its standard error, the elements drawn, and the losses for training.
 
@@ -124,25 +136,48 @@ class Symmetrized(Saved, nn.Module):
             mask: booleans (B, n), True where real, or {axis: booleans} for several axes.
             samples: draws; the model's own number if None. A frame that would be listed is drawn from if it is given.
             chunk: draws in one call of the base.
-            tol: go on drawing until no standard error is above this, but not before 30 draws: fewer do not tell. Each
-                round draws `samples`, or half as many as there are. Samplers that list elements list them once.
+            tol: go on drawing until no standard error is above this, but not before 30 draws, or pairs of them: fewer
+                do not tell. Each round draws `samples`, or half as many as there are. Samplers that list elements list
+                them once.
             max_samples: stop at so many draws in any case.
             generator: source of the draws.
             noise: the random numbers themselves, from `noise(...)`, in place of `samples` and `generator`.
             index: the number of each example, (B,), for samplers with fixed noise.
             keep_values: also return the output of every draw.
+            coupling: how the draws of one input depend on each other; the model's own in evaluation if None. With
+                `noise`, how that was drawn, which the standard error must know.
+
+        A coupling can better the average of as many draws. Each draw keeps its law, so the expectation is the same, and
+        as equivariant:
+
+        - "independent": none.
+        - "antithetic": draws 2i and 2i + 1 are mirror images. Good where the output changes sign with the mirror; where
+          it does not, a pair tells no more than one draw. The standard error is that of the means of pairs.
+        - "quasi": the draws fill the space of their random numbers evenly (a Sobol sequence, shifted at random for
+          each batch item); best for a number of draws that is a power of two. No standard error, and no `tol`. Draw by
+          draw only: for g x all draws together need not be distributed as those for x, moved by g.
+        - "stratified": for `Haar` and `FromHaar`, elements of S on up to 7 items, of C and of D are drawn without
+          replacement. No standard error, and no `tol`.
+
+        Samplers that list elements have nothing to couple, unless `samples` are drawn from what they list.
         """
         if tol is not None and (not isinstance(tol, int | float) or not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
         check_size(max_samples, "max_samples")
         batch, sampler = self._batch(inputs, mask, index), self._sampler(samples)
-        average = Average(statistics=True)
+        coupling = self._coupling(sampler, coupling)
+        block = BLOCKS[coupling]
+        if tol is not None and block is None:
+            raise RangeError(
+                f"Expected draws with a standard error for tol (got coupling {coupling!r}, which has none)"
+            )
+        average = Average(statistics=True, block=block)
         parts: list[Draw] = []
         kept: list[tuple[Tensor, ...]] = []
         chunk = self.chunk if chunk is None else check_size(chunk, "chunk")
         while True:
-            wanted = samples if tol is None else self._round(samples, average.count, max_samples)
-            numbers = self._noise(sampler, batch, wanted, generator, noise, start=average.count)
+            wanted = samples if tol is None else self._round(samples, average.count, max_samples, block or 1)
+            numbers = self._noise(sampler, batch, wanted, generator, noise, coupling, start=average.count)
             for draw in self._draws(sampler, batch, numbers, chunk):
                 values = self._values(batch, draw, mask)
                 average.add(values, draw)
@@ -168,11 +203,13 @@ class Symmetrized(Saved, nn.Module):
         samples: int | None = None,
         generator: torch.Generator | None = None,
         index: Tensor | None = None,
+        coupling: str | None = None,
     ) -> Noise:
-        """The random numbers behind the draws for these inputs, to be given back as `noise=`."""
+        """The random numbers behind the draws for these inputs, to be given back as `noise=`; see `estimate`."""
         if samples is not None and self.sampler.exact:
             raise RangeError(f"Expected no samples for the noise of a sampler that lists elements (got {samples})")
-        return self._noise(self.sampler, self._batch(inputs, mask, index), samples, generator, None)
+        name = self._coupling(self.sampler, coupling)
+        return self._noise(self.sampler, self._batch(inputs, mask, index), samples, generator, None, name)
 
     def move_noise(self, g: Mapping[str, Tensor], noise: Noise) -> Noise:
         """The noise that belongs to the inputs moved by g, so that `phi(g x; g noise) = g phi(x; noise)`."""
@@ -189,10 +226,25 @@ class Symmetrized(Saved, nn.Module):
     def _own_samples(self) -> int:
         return self.samples if self.training or self.eval_samples is None else self.eval_samples
 
-    def _round(self, samples: int | None, count: int, most: int) -> int:
-        """How many draws to add to `count` on the way to a tolerance."""
+    def _coupling(self, sampler: Sampler, coupling: str | None) -> str:
+        """The name of the coupling for a call that asks for this one."""
+        asked = coupling is not None
+        if coupling is None:
+            coupling = INDEPENDENT if self.training or self.eval_coupling is None else self.eval_coupling
+        if sampler.exact and coupling != INDEPENDENT:
+            if asked:
+                raise RangeError(
+                    f"Expected no coupling for {type(sampler).__name__}, which lists its elements, unless samples are "
+                    f"drawn from them (got {coupling!r})"
+                )
+            return INDEPENDENT
+        return check_coupling(coupling, sampler, self.signature)
+
+    def _round(self, samples: int | None, count: int, most: int, block: int) -> int:
+        """How many draws to add to `count` on the way to a tolerance, in whole blocks but for the last."""
         own = self._own_samples() if samples is None else check_size(samples, "samples")
-        return min(max(own, count // 2 if count else ENOUGH), most - count)
+        wanted = max(own, count // 2 if count else ENOUGH * block)
+        return min(-(-wanted // block) * block, most - count)
 
     def _noise(
         self,
@@ -201,6 +253,7 @@ class Symmetrized(Saved, nn.Module):
         samples: int | None,
         generator: torch.Generator | None,
         noise: Noise | None,
+        coupling: str = INDEPENDENT,
         start: int = 0,
     ) -> Noise:
         if noise is not None:
@@ -210,7 +263,7 @@ class Symmetrized(Saved, nn.Module):
             return noise
         draws = self._own_samples() if samples is None else check_size(samples, "samples")
         with torch.autocast(batch.device.type, enabled=False):
-            return sampler.noise(batch, draws, generator, start=start)
+            return COUPLINGS[coupling](sampler, batch, draws, generator, start=start)
 
     def _draws(self, sampler: Sampler, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[Draw]:
         """The draws in parts of `chunk`. In training the sampler sees them all at once: statistics of its norms.
@@ -288,4 +341,6 @@ class Symmetrized(Saved, nn.Module):
 def _settled(average: Average, tol: float, max_samples: int) -> bool:
     if average.count >= max_samples:
         return True
-    return average.count >= ENOUGH and all(bool((error <= tol).all()) for error in average.stderr())
+    return average.count >= ENOUGH * (average.block or 1) and all(
+        bool((error <= tol).all()) for error in average.stderr()
+    )

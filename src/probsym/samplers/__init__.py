@@ -7,6 +7,7 @@ moved along with the input, `phi(g x; g noise) = g phi(x; noise)`, so equivarian
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.canonical import Canonical
+from probsym.samplers.couplings import COUPLINGS
 from probsym.samplers.draw import Draw
 from probsym.samplers.enumerate import Enumerate
 from probsym.samplers.frame import Frame, spectral_ranks
@@ -25,6 +26,7 @@ SAMPLERS: dict[str, type[Sampler]] = {
 }
 
 __all__ = [
+    "COUPLINGS",
     "SAMPLERS",
     "Batch",
     "Canonical",

@@ -13,7 +13,7 @@ from probsym.part import Part
 from probsym.samplers import noise as noises
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
-from probsym.samplers.noise import Noise
+from probsym.samplers.noise import Law, Noise
 from probsym.signature import Signature, Term
 
 
@@ -39,7 +39,7 @@ class Sampler(Part, nn.Module, ABC):
     breaks_ties = False
     """Whether its noise decides where features name several elements."""
     draws_elements = False
-    """Whether its noise has group elements. A sampler of your own says so, so that noise can be checked."""
+    """Whether its noise has group elements, uniform ones. A sampler of your own says so: noise is checked for it."""
 
     def drawing(self, samples: int) -> Sampler:
         """What draws from the elements that this sampler lists."""
@@ -82,6 +82,14 @@ class Sampler(Part, nn.Module, ABC):
 
     def noise_terms(self, signature: Signature) -> tuple[Term, ...]:
         """How the input noise transforms."""
+        return ()
+
+    def noise_laws(self, signature: Signature) -> tuple[Law, ...]:
+        """The law of each input noise, for couplings; refused where it has none that they know."""
+        if self.noise_terms(signature):
+            raise SignatureError(
+                f"Expected a sampler that tells the laws of its input noise to couple draws (got {type(self).__name__})"
+            )
         return ()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Sampler:

@@ -15,7 +15,7 @@ from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch, zero_padding
 from probsym.samplers.counter import counter_normal, counter_uniform
 from probsym.samplers.draw import Draw
-from probsym.samplers.noise import Noise
+from probsym.samplers.noise import Law, Noise
 from probsym.samplers.projection import by_axis, check_tau, project
 from probsym.signature import Axis, Signature, Term
 
@@ -108,6 +108,11 @@ class Learned(Sampler):
             return ()
         read = self.read(signature)
         return (*self._extra_terms(signature), *(signature.inputs[read[one]] for one in self.perturbs(signature)))
+
+    def noise_laws(self, signature: Signature) -> tuple[Law, ...]:
+        if self.fixed_noise:
+            raise SignatureError("Expected noise that is drawn to couple draws (got fixed_noise=True)")
+        return tuple(Law(_rotates(signature, term), self.eta) for term in self.noise_terms(signature))
 
     def _extra_terms(self, signature: Signature) -> tuple[Term, ...]:
         """Noise that the net wants for every item besides, where there is no input to perturb."""

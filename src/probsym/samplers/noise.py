@@ -50,6 +50,19 @@ class Noise(NamedTuple):
         return Noise(tuple(one[start:stop] for one in self.inputs), *named)
 
 
+class Law(NamedTuple):
+    """That of independent numbers: normal with deviation `scale`, or else uniform on [0, scale)."""
+
+    normal: bool
+    scale: float
+
+
+def below(u: Tensor, scale: float) -> Tensor:
+    """Numbers in [0, scale], those that rounding brought to the scale brought back below it."""
+    top = u.new_full((), scale)
+    return torch.minimum(u, torch.nextafter(top, torch.zeros_like(top)))
+
+
 def no_noise() -> Noise:
     """Nothing random."""
     return Noise((), {}, {}, {})

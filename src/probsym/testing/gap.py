@@ -101,7 +101,15 @@ def _values(
 ) -> list[Tensor]:
     """Independent outputs (B, samples, ...); those of a sampler that lists elements come from copies of the batch."""
     if not model.sampler.exact and model.signature.groups:
-        found = model.estimate(*inputs, mask=mask, samples=samples, generator=generator, index=index, keep_values=True)
+        found = model.estimate(
+            *inputs,
+            mask=mask,
+            samples=samples,
+            generator=generator,
+            index=index,
+            keep_values=True,
+            coupling="independent",
+        )
         return as_list(found.values)
 
     def copies(x: Tensor) -> Tensor:
