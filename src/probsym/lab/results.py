@@ -11,6 +11,7 @@ from typing import Any
 
 from probsym.errors import RunError
 
+SUPERSEDED = "superseded"
 FIELDS = ("row", "metrics", "seed", "command", "commit", "hardware", "torch", "date")
 
 
@@ -80,9 +81,14 @@ def read_curve(path: Path) -> list[dict[str, float]]:
 
 
 def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """All results under a folder by row, every seed of each; files of other kinds are passed over."""
+    """All results under a folder by row, every seed of each; files of other kinds are passed over.
+
+    So is the folder SUPERSEDED in it: runs that were made again, since something was wrong with them, and are kept.
+    """
     found: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.rglob("*.json")):
+        if path.relative_to(folder).parts[0] == SUPERSEDED:
+            continue
         result = read_json(path)
         if isinstance(result, dict) and all(name in result for name in FIELDS):
             found.setdefault(result["row"], []).append(result)
