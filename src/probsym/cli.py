@@ -1,4 +1,4 @@
-"""`probsym`: list, train, evaluate, table, check, demo. What they do is in `probsym.lab`."""
+"""`probsym`: list, train, evaluate, analyse, table, check, demo. What they do is in `probsym.lab`."""
 
 from __future__ import annotations
 
@@ -111,6 +111,40 @@ def evaluate(
         before = result["metrics"].get(name)
         shown.add_row(name, f"{value:.6g}", "" if before is None else f"{before:.6g}")
     console.print(shown)
+
+
+@app.command()
+def analyse(
+    name: Annotated[str, typer.Argument(help="draws or equivariance.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
+    examples: Annotated[int | None, typer.Option(min=1, help="Of the test set; all if not given.")] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Draws, at most.")] = 200,
+    repeats: Annotated[int, typer.Option(min=1, help="With draws of their own.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    device: Device = "auto",
+    results: Annotated[Path | None, typer.Option(help="Folder where the rows are written, beside results.")] = None,
+) -> None:
+    """Ask trained runs: the error by number of draws, or the change in prediction when inputs are moved."""
+    from probsym.lab.analyses import ANALYSES
+    from probsym.lab.analyses.analysis import Questions, write_analysis
+    from probsym.lab.progress import shown
+    from probsym.lab.recipe import closest
+    from probsym.lab.recipes import RECIPES
+    from probsym.lab.run import Options, load_run, read_run
+
+    analysis = closest(name, ANALYSES, "analysis")
+    questions = Questions(examples, samples, repeats, seed)
+    for folder in folders:
+        result = read_run(folder)
+        engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
+        with shown(console, f"{result['row']} seed {result['seed']}: {name}") as show:
+            rows = analysis(engine, questions, show)
+        table = Table(*rows[0], title=f"{result['row']}, seed {result['seed']}: {name}")
+        for row in rows:
+            table.add_row(*(f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values()))
+        _wide().print(table)
+        if results is not None:
+            console.print(f"Written: {write_analysis(results, name, result, rows, questions, engine)}", soft_wrap=True)
 
 
 @app.command("table")

@@ -7,6 +7,7 @@ from probsym.data.graph8c import all_graphs, graph8c
 from probsym.data.graphs import Graphs, Splits
 from probsym.data.isomorphism import certificates
 from probsym.data.nbody import Particles, nbody
+from probsym.data.nbody_chaos import nbody_chaos
 
 __all__ = [
     "Graphs",
@@ -19,6 +20,7 @@ __all__ = [
     "exp_splits",
     "graph8c",
     "nbody",
+    "nbody_chaos",
     "wl_classes",
     "wl_colours",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -68,19 +68,23 @@ def nbody(advance: Advance | None = None) -> dict[str, Particles]:
 
 def _published(advance: Advance | None) -> Arrays:
     """The systems that are used, under the names of `Particles`, part by part."""
-    starts = np.cumsum([0, *SIZES.values()])
-    rows = {name: np.arange(first, first + USED[name]) for name, first in zip(SIZES, starts, strict=False)}
-    whole = published_start(int(starts[-1]))
-    used = Start(*(one[np.concatenate(list(rows.values()))] for one in whole))
+    used = used_start()
     frames = simulate(used, FRAMES, advance)
     (position, velocity), (target, _) = (frames[frame] for frame in FRAMES)
     fields = {"position": position, "velocity": velocity, "charges": used.charges[:, None], "target": target}
-    parts = np.cumsum([len(one) for one in rows.values()])[:-1]
-    return {
-        f"{name}_{field}": part.transpose(0, 2, 1)
-        for field, one in fields.items()
-        for name, part in zip(rows, np.split(one, parts), strict=True)
-    }
+    return {f"{name}_{field}": part.transpose(0, 2, 1) for field, one in fields.items() for name, part in by_part(one)}
+
+
+def used_start() -> Start:
+    """The beginnings of all systems that are used, part after part."""
+    starts = np.cumsum([0, *SIZES.values()])
+    rows = [np.arange(first, first + USED[name]) for name, first in zip(SIZES, starts, strict=False)]
+    return Start(*(one[np.concatenate(rows)] for one in published_start(int(starts[-1]))))
+
+
+def by_part(values: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """What belongs to all systems that are used, for "train", "valid" and "test"."""
+    return zip(SIZES, np.split(values, np.cumsum([USED[name] for name in SIZES])[:-1]), strict=True)
 
 
 def published_start(count: int, n: int = 5, seed: int = SEED) -> Start:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from probsym.errors import RangeError, RecipeError
 from probsym.lab.examples import Splits
+from probsym.signature import Signature
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,8 @@ class Task(ABC):
     name: str
     selects: Mapping[str, bool]
     """By which validation metrics weights are chosen, and whether larger is better. The first one counts."""
+    symmetry: Signature | None = None
+    """What the task itself is symmetric under, whatever the model is."""
 
     @abstractmethod
     def load(self) -> Splits:
@@ -115,6 +118,14 @@ class Task(ABC):
     @abstractmethod
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         """What is minimised, a mean over the batch."""
+
+    @abstractmethod
+    def losses(self, output: Tensor, targets: Tensor) -> Tensor:
+        """The same for every example, (batch,)."""
+
+    def test_parts(self) -> dict[str, Tensor]:
+        """Parts of the test set that are worth a look of their own, by name, each as booleans over it."""
+        return {}
 
     @abstractmethod
     def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""A batch and what a random group element makes of it."""
+"""A batch and what a group element makes of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from probsym.symmetrized import Mask, Symmetrized
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """Inputs and mask moved by one random element g for each batch item; E and SE translate too."""
+    """Inputs and mask moved by one element g for each batch item; E and SE translate too."""
 
     signature: Signature
     g: Mapping[str, Tensor]
@@ -29,7 +29,7 @@ class Moved:
         signature: Signature, inputs: Sequence[Tensor], mask: Mask | None, generator: torch.Generator | None
     ) -> Moved:
         """Draw g, uniform, with normal translations, and move the inputs and their mask."""
-        sizes, masks = signature.check_inputs(inputs, mask), signature.masks(mask)
+        sizes = signature.check_inputs(inputs, mask)
         first = next((x for x in inputs if x.is_floating_point()), inputs[0])
         dtype = torch.promote_types(first.dtype, torch.float32) if first.is_floating_point() else torch.float32
         g, batch, device = {}, (len(first),), first.device
@@ -38,6 +38,12 @@ class Moved:
             if isinstance(group, E):
                 shift = torch.randn(*batch, group.d, dtype=dtype, device=device, generator=generator)
                 g[key] = group.pack(g[key][..., :-1], shift)
+        return Moved.by(signature, g, inputs, mask)
+
+    @staticmethod
+    def by(signature: Signature, g: Mapping[str, Tensor], inputs: Sequence[Tensor], mask: Mask | None) -> Moved:
+        """The inputs and their mask moved by g, elements (B, ...) by axis."""
+        masks = signature.masks(mask)
         clean = [zero_padding(x, term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
         moved = {name: signature.groups[name].act(g[name], one) if name in g else one for name, one in masks.items()}
         if isinstance(mask, Tensor):

@@ -29,6 +29,9 @@ class Classification(Task):
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         return binary_cross_entropy_with_logits(output, targets)
 
+    def losses(self, output: Tensor, targets: Tensor) -> Tensor:
+        return binary_cross_entropy_with_logits(output, targets, reduction="none")
+
     def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
         right = (output > 0) == (targets > 0.5)
         return {"loss": self.loss(output, targets), "accuracy": 100 * right.double().mean()}

@@ -11,12 +11,13 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from probsym import bases, groups, nets, samplers
-from probsym.data import Particles, nbody
+from probsym.data import Particles, nbody, nbody_chaos
 from probsym.lab.examples import Examples, Splits
 from probsym.lab.progress import Show, shown
 from probsym.lab.recipe import Recipe, Settings, Task
 from probsym.nets import Features
 from probsym.samplers import Sampler
+from probsym.signature import Signature
 from probsym.symmetrized import Symmetrized
 
 ITEMS, DIMENSIONS = 5, 3
@@ -40,6 +41,7 @@ class NBody(Task):
 
     name = "nbody"
     selects = {"mse": False}  # noqa: RUF012
+    symmetry = Signature.parse("n d:point, n d, n n e -> n d:point", {"n": groups.S(), "d": groups.E(DIMENSIONS)})
 
     def load(self) -> Splits:
         with ExitStack() as stack:
@@ -59,6 +61,12 @@ class NBody(Task):
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         return (output - targets).square().mean()
+
+    def losses(self, output: Tensor, targets: Tensor) -> Tensor:
+        return (output - targets).square().flatten(1).mean(1)
+
+    def test_parts(self) -> dict[str, Tensor]:
+        return {"calm": ~nbody_chaos()["test"]}
 
     def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
         error = self.loss(output.double(), targets.double())

@@ -1,0 +1,44 @@
+"""Which systems of charged particles are chaotic: where rounding decides, no two simulators agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from probsym.data.files import Arrays, kept
+from probsym.data.nbody import FRAMES, Advance, Floats, Start, by_part, simulate, used_start
+
+NUDGE = 1e-10
+FAR = 1e-4
+
+
+def nbody_chaos(advance: Advance | None = None) -> dict[str, Tensor]:
+    """Booleans for the systems of `nbody`, by part: True where the target is not determined by the physics in practice.
+
+    The rule: all particles begin a tiny bit further out, by the factor 1 + 1e-10, and some coordinate of the target
+    moves by more than 1e-4. Where it does, errors grow a millionfold and more, and so do those of rounding.
+
+    It takes half a minute, once.
+    """
+    arrays = kept("nbody_charged5_chaos.npz", lambda: _compared(advance))
+    return {name: torch.from_numpy(arrays[name]) for name in arrays}
+
+
+def _compared(advance: Advance | None) -> Arrays:
+    start = used_start()
+    half = len(start.charges)
+    both = Start(*(np.concatenate([one, other]) for one, other in zip(start, nudged(start), strict=True)))
+    target, other = np.split(simulate(both, FRAMES[1:], advance)[FRAMES[1]][0], [half])
+    return dict(by_part(moved(target, other)))
+
+
+def nudged(start: Start) -> Start:
+    """The same beginnings, a tiny bit further out."""
+    return start._replace(positions=start.positions * (1 + NUDGE))
+
+
+def moved(target: Floats, other: Floats) -> NDArray[np.bool_]:
+    """Booleans (count,): whether some coordinate of a system differs by more than FAR."""
+    return np.abs(target - other).max(axis=(1, 2)) > FAR

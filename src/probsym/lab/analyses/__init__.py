@@ -1,0 +1,9 @@
+"""What trained runs can be asked, one file a question. A new analysis is one new file and one line in `ANALYSES`."""
+
+from probsym.lab.analyses.analysis import Analysis
+from probsym.lab.analyses.draws import by_draws
+from probsym.lab.analyses.equivariance import by_move
+
+ANALYSES: dict[str, Analysis] = {"draws": by_draws, "equivariance": by_move}
+
+__all__ = ["ANALYSES", "Analysis"]

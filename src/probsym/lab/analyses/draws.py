@@ -1,0 +1,105 @@
+"""The test error against the number of draws, for independent draws and for coupled ones."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from probsym.errors import ProbsymError, RunError
+from probsym.lab.analyses.analysis import Questions, Row
+from probsym.lab.engine import Engine
+from probsym.lab.examples import Examples
+from probsym.lab.progress import Show
+from probsym.lab.seeds import derived
+from probsym.samplers.couplings import COUPLINGS, check_coupling
+from probsym.symmetrized import Symmetrized
+
+COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+AT_ONCE = 4_000
+"""Rows of the base in one call, so that memory stays small."""
+
+
+def by_draws(engine: Engine, questions: Questions, show: Show) -> list[Row]:
+    """One row for each coupling, number of draws and part of the test set.
+
+    `loss` is the mean over examples and repeats, `spread` its standard error over the repeats, which is what the draws
+    leave open, and `stderr` that over the examples, which is what the size of the test set does. `variance` is that of
+    the prediction between repeats, for one number of it. All numbers of draws share theirs: the first K of each repeat,
+    which for every coupling are K draws coupled like that.
+    """
+    model = engine.model
+    if not isinstance(model, Symmetrized) or not engine.draws:
+        raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
+    part = engine.data.test
+    if questions.examples is not None:
+        part = part.take(slice(0, questions.examples))
+    parts = {"all": torch.ones(part.size, dtype=torch.bool)}
+    parts |= {name: one[: part.size].cpu() for name, one in engine.task.test_parts().items()}
+    counts = [count for count in COUNTS if count < questions.samples] + [questions.samples]
+    names = couplings_of(model)
+    rows, total = [], len(names) * questions.repeats
+    model.eval()
+    for place, name in enumerate(names):
+        found, predictions = [], []
+        for repeat in range(questions.repeats):
+            generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, f"draws {name}", repeat))
+            means = means_by_draws(model, part, counts, name, generator)
+            targets = part.targets.double().cpu()
+            found.append(torch.stack([engine.task.losses(one, targets) for one in means]))
+            predictions.append(means.flatten(2))
+            show(place * questions.repeats + repeat + 1, total, name)
+        losses, variances = torch.stack(found), torch.stack(predictions).var(0).mean(-1)
+        for title, chosen in parts.items():
+            rows += [
+                {
+                    **{"coupling": name, "draws": count, "part": title, "examples": int(chosen.sum())},
+                    **_numbers(losses[:, i, chosen]),
+                    "variance": float(variances[i, chosen].mean()) if questions.repeats > 1 else math.nan,
+                }
+                for i, count in enumerate(counts)
+            ]
+    return rows
+
+
+def couplings_of(model: Symmetrized) -> list[str]:
+    """The couplings that there are for the model's sampler."""
+    found = []
+    for name in COUPLINGS:
+        try:
+            found.append(check_coupling(name, model.sampler, model.signature))
+        except ProbsymError:
+            continue
+    return found
+
+
+@torch.no_grad()
+def means_by_draws(
+    model: Symmetrized, part: Examples, counts: list[int], coupling: str, generator: torch.Generator
+) -> Tensor:
+    """The mean prediction over the first draws for every example, (counts, examples, ...), in float64 on the CPU."""
+    most, found = max(counts), []
+    for start in range(0, part.size, max(1, AT_ONCE // most)):
+        few = part.take(slice(start, start + max(1, AT_ONCE // most)))
+        estimate = model.estimate(
+            *few.inputs,
+            mask=few.mask,
+            index=few.ids,
+            samples=most,
+            generator=generator,
+            coupling=coupling,
+            keep_values=True,
+        )
+        assert isinstance(estimate.values, Tensor)
+        sums = estimate.values.double().cumsum(1)
+        found.append(torch.stack([sums[:, count - 1] / count for count in counts]).cpu())
+    return torch.cat(found, 1)
+
+
+def _numbers(losses: Tensor) -> dict[str, float]:
+    """Of losses (repeats, examples)."""
+    repeats, examples = losses.shape
+    spread = float(losses.mean(1).std()) / repeats**0.5 if repeats > 1 else math.nan
+    stderr = float(losses.mean(0).std()) / examples**0.5 if examples > 1 else math.nan
+    return {"loss": float(losses.mean()), "spread": spread, "stderr": stderr}

@@ -1,0 +1,114 @@
+"""How much a prediction changes when the input is rotated, translated or permuted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from probsym.errors import RunError
+from probsym.groups import E
+from probsym.lab.analyses.analysis import Questions, Row
+from probsym.lab.engine import Engine
+from probsym.lab.examples import Examples
+from probsym.lab.progress import Show
+from probsym.lab.seeds import derived
+from probsym.signature import Signature
+from probsym.symmetrized import Symmetrized
+from probsym.testing.moved import Moved
+
+AT_ONCE = 4_000
+"""Rows of the base in one call, so that memory stays small."""
+
+
+def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
+    """One row for each kind of move that the task is symmetric under: every example moved by an element of its own.
+
+    `moved_noise` and `largest` compare the prediction for the moved input with the moved prediction when the noise is
+    moved along, root mean square and at most: what is left is rounding, or a lack of symmetry. `fresh` does so with
+    draws of their own, as a user sees it: it falls with the number of draws. All in float64. `change` is what the move
+    does to the prediction itself, to compare with.
+    """
+    symmetry = engine.task.symmetry
+    if symmetry is None:
+        raise RunError(f"Expected a task that says what it is symmetric under (got {engine.task.name!r})")
+    part = engine.data.test
+    if questions.examples is not None:
+        part = part.take(slice(0, questions.examples))
+    part = part.double()
+    kinds = list(moves(symmetry))
+    model = engine.model.double().eval()
+    samples = questions.samples if engine.draws else 1
+    step, rows = max(1, AT_ONCE // samples), []
+    for place, kind in enumerate(kinds):
+        generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, f"moves {kind}"))
+        found = []
+        for start in range(0, part.size, step):
+            few = part.take(slice(start, start + step))
+            found.append(differences(model, symmetry, few, kind, samples if engine.draws else None, generator))
+        along, fresh, change = (torch.cat(one) for one in zip(*found, strict=True))
+        rows.append(
+            {
+                "move": kind,
+                "examples": part.size,
+                "draws": samples,
+                "moved_noise": float(along.square().mean().sqrt()),
+                "largest": float(along.abs().max()),
+                "fresh": float(fresh.square().mean().sqrt()),
+                "change": float(change.square().mean().sqrt()),
+            }
+        )
+        show(place + 1, len(kinds), kind)
+    return rows
+
+
+def moves(symmetry: Signature) -> Iterator[str]:
+    """The kinds of moves: one for each group, translations apart from rotations, and all at once."""
+    for key, group in symmetry.groups.items():
+        yield from (f"{key}: rotated", f"{key}: translated") if isinstance(group, E) else (f"{key}: moved",)
+    yield "all"
+
+
+def element(symmetry: Signature, part: Examples, kind: str, generator: torch.Generator) -> dict[str, Tensor]:
+    """An element of each group for every example: uniform where the kind says so, else the one that moves nothing."""
+    sizes, g = symmetry.check_inputs(part.inputs, part.mask), {}
+    batch, dtype, device = (part.size,), part.inputs[0].dtype, part.inputs[0].device
+    for key, group in symmetry.groups.items():
+        size = sizes.get(key)
+        still = group.identity(batch, size=size, dtype=dtype, device=device)
+        uniform = group.haar(batch, size=size, dtype=dtype, device=device, generator=generator)
+        if isinstance(group, E):
+            shift = torch.randn(*batch, group.d, dtype=dtype, device=device, generator=generator)
+            turned = kind in ("all", f"{key}: rotated")
+            shifted = kind in ("all", f"{key}: translated")
+            g[key] = group.pack((uniform if turned else still)[..., :-1], shift if shifted else torch.zeros_like(shift))
+        else:
+            g[key] = uniform if kind in ("all", f"{key}: moved") else still
+    return g
+
+
+@torch.no_grad()
+def differences(
+    model: nn.Module,
+    symmetry: Signature,
+    part: Examples,
+    kind: str,
+    samples: int | None,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of some examples: with the noise moved along, with fresh noise, and what the move does to the prediction."""
+    g = element(symmetry, part, kind, generator)
+    moved = Moved.by(symmetry, g, part.inputs, part.mask)
+    if not isinstance(model, Symmetrized):
+        here, along = model(*part.inputs, mask=part.mask), model(*moved.inputs, mask=moved.mask)
+        fresh = along
+    else:
+        noise = model.noise(*part.inputs, mask=part.mask, index=part.ids, samples=samples, generator=generator)
+        other = model.noise(*moved.inputs, mask=moved.mask, index=part.ids, samples=samples, generator=generator)
+        here = model(*part.inputs, mask=part.mask, index=part.ids, noise=noise)
+        # by the symmetry of the task: also along axes that the base takes care of rather than the sampler
+        follows = model.sampler.move(symmetry, g, noise)
+        along, fresh = (model(*moved.inputs, mask=moved.mask, index=part.ids, noise=one) for one in (follows, other))
+    wanted = moved.outputs([here.unsqueeze(1)])[0].squeeze(1)
+    return along - wanted, fresh - wanted, wanted - here
