@@ -343,6 +343,26 @@ def test_a_broken_result_is_one_line(call: Commands, tmp_path: Path, content: st
     assert errors.startswith("RunError: Expected")
 
 
+def test_runs_are_analysed_and_the_rows_kept(call: Commands, tmp_path: Path) -> None:
+    assert call("train", *TINY, "--out", tmp_path / "runs")[0] == 0
+    run = tmp_path / "runs" / "tiny" / "mlp-ps" / "seed-0"
+    words = ("analyse", "draws", run, "--samples", 4, "--repeats", 2, "--examples", 5, "--device", "cpu")
+    code, output, errors = call(*words, "--results", tmp_path / "results")
+    assert (code, errors) == (0, "")
+    kept = json.loads((tmp_path / "results" / "tiny" / "mlp-ps" / "epochs=1" / "seed-0.draws.json").read_text())
+    assert {row["draws"] for row in kept["rows"]} == {1, 2, 4}
+    assert f"{kept['rows'][0]['loss']:.5g}" in output
+    code, _, errors = call(*words, "--results", tmp_path / "results")
+    assert (code, errors.count("\n")) == (1, 1)
+    assert "never overwritten" in errors
+
+
+def test_unknown_analyses_come_with_suggestions(call: Commands, tmp_path: Path) -> None:
+    code, _, errors = call("analyse", "draw", tmp_path)
+    assert code == 2
+    assert "did you mean draws" in errors
+
+
 def test_separation_cannot_be_evaluated(call: Commands, tmp_path: Path) -> None:
     run_quietly(replace(SEPARATION, models=1), tmp_path, options=CPU)
     code, _, errors = call("evaluate", tmp_path / "tiny" / "separation" / "seed-0")

@@ -115,7 +115,7 @@ def evaluate(
 
 @app.command()
 def analyse(
-    name: Annotated[str, typer.Argument(help="draws or equivariance.")],
+    name: Annotated[str, typer.Argument(help="draws, equivariance or parts.")],
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
     examples: Annotated[int | None, typer.Option(min=1, help="Of the test set; all if not given.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="Draws, at most.")] = 200,
@@ -124,9 +124,9 @@ def analyse(
     device: Device = "auto",
     results: Annotated[Path | None, typer.Option(help="Folder where the rows are written, beside results.")] = None,
 ) -> None:
-    """Ask trained runs: the error by number of draws, or the change in prediction when inputs are moved."""
+    """Ask trained runs: the error by number of draws or part of the test set, or what moving the inputs changes."""
     from probsym.lab.analyses import ANALYSES
-    from probsym.lab.analyses.analysis import Questions, write_analysis
+    from probsym.lab.analyses.analysis import Questions, analysis_path, write_analysis
     from probsym.lab.progress import shown
     from probsym.lab.recipe import closest
     from probsym.lab.recipes import RECIPES
@@ -136,6 +136,8 @@ def analyse(
     questions = Questions(examples, samples, repeats, seed)
     for folder in folders:
         result = read_run(folder)
+        if results is not None:
+            analysis_path(results, name, result)  # refused before anything is computed
         engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
         with shown(console, f"{result['row']} seed {result['seed']}: {name}") as show:
             rows = analysis(engine, questions, show)

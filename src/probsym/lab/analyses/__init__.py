@@ -3,7 +3,8 @@
 from probsym.lab.analyses.analysis import Analysis
 from probsym.lab.analyses.draws import by_draws
 from probsym.lab.analyses.equivariance import by_move
+from probsym.lab.analyses.parts import by_part
 
-ANALYSES: dict[str, Analysis] = {"draws": by_draws, "equivariance": by_move}
+ANALYSES: dict[str, Analysis] = {"draws": by_draws, "equivariance": by_move, "parts": by_part}
 
 __all__ = ["ANALYSES", "Analysis"]

@@ -8,12 +8,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from probsym.errors import RangeError
+import torch
+from torch import Tensor
+
+from probsym.errors import RangeError, RunError
 from probsym.lab.engine import Engine
+from probsym.lab.examples import Examples
 from probsym.lab.progress import Show
 from probsym.lab.provenance import provenance
 from probsym.lab.results import result_path, write_new
 
+AT_ONCE = 4_000
+"""Rows of the base in one call, so that memory stays small."""
 Row = dict[str, Any]
 
 
@@ -46,12 +52,41 @@ class Analysis(Protocol):
     def __call__(self, engine: Engine, questions: Questions, show: Show) -> list[Row]: ...
 
 
+def test_set(engine: Engine, questions: Questions) -> tuple[Examples, dict[str, Tensor]]:
+    """The test examples that are asked about, and the parts that the task tells apart, booleans over them."""
+    found = engine.data.test
+    if questions.examples is not None:
+        found = found.take(slice(0, questions.examples))
+    parts = {"all": torch.ones(found.size, dtype=torch.bool)}
+    return found, parts | {name: one[: found.size].cpu() for name, one in engine.task.test_parts().items()}
+
+
+def numbers_of(losses: Tensor) -> Row:
+    """Of losses (repeats, examples): their mean, and its standard error over repeats and over examples.
+
+    `spread` is what the draws leave open, and `stderr` what the size of the test set does; None where one of either is
+    too few to tell.
+    """
+    repeats, examples = losses.shape
+    spread = float(losses.mean(1).std()) / repeats**0.5 if repeats > 1 else None
+    stderr = float(losses.mean(0).std()) / examples**0.5 if examples > 1 else None
+    return {"loss": float(losses.mean()), "spread": spread, "stderr": stderr}
+
+
+def analysis_path(folder: Path, name: str, result: Mapping[str, Any]) -> Path:
+    """Where the rows of an analysis of a run belong, refused if there are some: `seed-N.NAME.json` beside its result."""
+    path = result_path(folder, result["row"], result["seed"], result.get("changed"))
+    path = path.with_name(f"{path.stem}.{name}.json")
+    if path.exists():
+        raise RunError(f"Expected no analysis at {path}, which is never overwritten (got one)")
+    return path
+
+
 def write_analysis(
     folder: Path, name: str, result: Mapping[str, Any], rows: Sequence[Row], questions: Questions, engine: Engine
 ) -> Path:
-    """Write the rows beside the result of their run: `seed-N.NAME.json`, which says where they came from, and CSV."""
-    path = result_path(folder, result["row"], result["seed"], result.get("changed"))
-    path = path.with_name(f"{path.stem}.{name}.json")
+    """Write the rows beside the result of their run, with where they came from, and as CSV."""
+    path = analysis_path(folder, name, result)
     path.parent.mkdir(parents=True, exist_ok=True)
     of = {"analysis": name, "run": {key: result.get(key) for key in ("row", "seed", "changed", "commit", "date")}}
     write_new(path, {**of, "rows": list(rows), "questions": asdict(questions), **provenance(engine.device)})

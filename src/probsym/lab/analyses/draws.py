@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from probsym.errors import ProbsymError, RunError
-from probsym.lab.analyses.analysis import Questions, Row
+from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, numbers_of, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples
 from probsym.lab.progress import Show
@@ -17,8 +15,6 @@ from probsym.samplers.couplings import COUPLINGS, check_coupling
 from probsym.symmetrized import Symmetrized
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-AT_ONCE = 4_000
-"""Rows of the base in one call, so that memory stays small."""
 
 
 def by_draws(engine: Engine, questions: Questions, show: Show) -> list[Row]:
@@ -32,11 +28,7 @@ def by_draws(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     model = engine.model
     if not isinstance(model, Symmetrized) or not engine.draws:
         raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
-    part = engine.data.test
-    if questions.examples is not None:
-        part = part.take(slice(0, questions.examples))
-    parts = {"all": torch.ones(part.size, dtype=torch.bool)}
-    parts |= {name: one[: part.size].cpu() for name, one in engine.task.test_parts().items()}
+    part, parts = test_set(engine, questions)
     counts = [count for count in COUNTS if count < questions.samples] + [questions.samples]
     names = couplings_of(model)
     rows, total = [], len(names) * questions.repeats
@@ -48,15 +40,15 @@ def by_draws(engine: Engine, questions: Questions, show: Show) -> list[Row]:
             means = means_by_draws(model, part, counts, name, generator)
             targets = part.targets.double().cpu()
             found.append(torch.stack([engine.task.losses(one, targets) for one in means]))
-            predictions.append(means.flatten(2))
+            predictions.append(means.reshape(*means.shape[:2], -1))
             show(place * questions.repeats + repeat + 1, total, name)
-        losses, variances = torch.stack(found), torch.stack(predictions).var(0).mean(-1)
+        losses, apart = torch.stack(found), torch.stack(predictions)
         for title, chosen in parts.items():
             rows += [
                 {
                     **{"coupling": name, "draws": count, "part": title, "examples": int(chosen.sum())},
-                    **_numbers(losses[:, i, chosen]),
-                    "variance": float(variances[i, chosen].mean()) if questions.repeats > 1 else math.nan,
+                    **numbers_of(losses[:, i, chosen]),
+                    "variance": float(apart[:, i, chosen].var(0).mean()) if questions.repeats > 1 else None,
                 }
                 for i, count in enumerate(counts)
             ]
@@ -95,11 +87,3 @@ def means_by_draws(
         sums = estimate.values.double().cumsum(1)
         found.append(torch.stack([sums[:, count - 1] / count for count in counts]).cpu())
     return torch.cat(found, 1)
-
-
-def _numbers(losses: Tensor) -> dict[str, float]:
-    """Of losses (repeats, examples)."""
-    repeats, examples = losses.shape
-    spread = float(losses.mean(1).std()) / repeats**0.5 if repeats > 1 else math.nan
-    stderr = float(losses.mean(0).std()) / examples**0.5 if examples > 1 else math.nan
-    return {"loss": float(losses.mean()), "spread": spread, "stderr": stderr}

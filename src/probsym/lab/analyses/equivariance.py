@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from probsym.errors import RunError
 from probsym.groups import E
-from probsym.lab.analyses.analysis import Questions, Row
+from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples
 from probsym.lab.progress import Show
@@ -17,9 +17,6 @@ from probsym.lab.seeds import derived
 from probsym.signature import Signature
 from probsym.symmetrized import Symmetrized
 from probsym.testing.moved import Moved
-
-AT_ONCE = 4_000
-"""Rows of the base in one call, so that memory stays small."""
 
 
 def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
@@ -33,10 +30,7 @@ def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     symmetry = engine.task.symmetry
     if symmetry is None:
         raise RunError(f"Expected a task that says what it is symmetric under (got {engine.task.name!r})")
-    part = engine.data.test
-    if questions.examples is not None:
-        part = part.take(slice(0, questions.examples))
-    part = part.double()
+    part = test_set(engine, questions)[0].double()
     kinds = list(moves(symmetry))
     model = engine.model.double().eval()
     samples = questions.samples if engine.draws else 1

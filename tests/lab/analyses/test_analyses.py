@@ -1,0 +1,200 @@
+"""What trained runs can be asked: on models whose answers are known."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from probsym import groups, samplers
+from probsym.errors import RangeError, RunError
+from probsym.lab.analyses import ANALYSES
+from probsym.lab.analyses.analysis import Questions, numbers_of, write_analysis
+from probsym.lab.analyses.draws import by_draws, couplings_of
+from probsym.lab.analyses.equivariance import by_move, moves
+from probsym.lab.analyses.parts import by_part
+from probsym.lab.engine import Engine
+from probsym.lab.examples import Examples, Splits
+from probsym.lab.recipe import Settings, Task
+from probsym.lab.results import read_results, write_result
+from probsym.lab.run import Options, make_fabric
+from probsym.signature import Signature
+from probsym.symmetrized import Symmetrized
+from tests.lab.cases import PLAIN, engine_of
+from tests.lab.test_results import result
+
+ITEMS = 4
+
+
+def quiet(*_: object) -> None: ...
+
+
+class Points(Task):
+    """Four points with their centre as the target."""
+
+    name = "points"
+    selects = {"loss": False}  # noqa: RUF012
+    symmetry = Signature.parse("n d:point -> d:point", {"n": groups.S(), "d": groups.E(3)})
+
+    def load(self) -> Splits:
+        x = torch.randn(30, ITEMS, 3, generator=torch.Generator().manual_seed(0))
+        return Splits(*(Examples((part,), None, part.mean(1), torch.arange(10)) for part in x.split(10)))
+
+    def loss(self, output: Tensor, targets: Tensor) -> Tensor:
+        return self.losses(output, targets).mean()
+
+    def losses(self, output: Tensor, targets: Tensor) -> Tensor:
+        return (output - targets).square().mean(-1)
+
+    def test_parts(self) -> dict[str, Tensor]:
+        return {"early": torch.arange(10) < 3}
+
+    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return {"loss": self.loss(output, targets)}
+
+
+class First(nn.Module):
+    """The first point alone, whatever the others are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return x[:, 0] + self.shift
+
+
+def engine_with(model: nn.Module) -> Engine:
+    task = Points()
+    return Engine(make_fabric(Options("cpu")), model, task, Settings(batch_size=5), task.load())
+
+
+def averaged(keys: str = "nd") -> Symmetrized:
+    chosen = {key: group for key, group in Points.symmetry.groups.items() if key in keys}
+    return Symmetrized(First(), "n d:point -> d:point" if "d" in keys else "n c -> c", chosen, samples=2)
+
+
+def test_the_error_falls_as_one_over_the_draws() -> None:
+    engine = engine_with(averaged())
+    rows = by_draws(engine, Questions(samples=24, repeats=200), quiet)
+    assert [row["coupling"] for row in rows[:: len(rows) // 4]] == ["independent", "antithetic", "quasi", "stratified"]
+    found = {(row["coupling"], row["draws"], row["part"]): row for row in rows}
+    assert {draws for _, draws, _ in found} == {1, 2, 5, 10, 20, 24}
+    x = engine.data.test.inputs[0].double()
+    one = float(x.var(1, unbiased=False).mean())  # of a single point about the centre
+    for draws in (1, 5, 20):
+        row = found["independent", draws, "all"]
+        assert row["loss"] == pytest.approx(one / draws, rel=0.15)
+        assert row["variance"] == pytest.approx(one / draws, rel=0.15)
+        assert row["examples"] == 10
+    assert found["stratified", 24, "all"]["loss"] < 1e-12
+    early = float(x[:3].var(1, unbiased=False).mean())
+    row = found["independent", 1, "early"]
+    assert (row["examples"], row["loss"]) == (3, pytest.approx(early, rel=0.2))
+    # the standard error over the repeats is that of their mean
+    assert found["independent", 1, "all"]["spread"] < 0.1 * one
+    assert found["independent", 1, "all"]["spread"] > 0.005 * one
+
+
+def test_numbers_are_means_and_standard_errors() -> None:
+    losses = torch.tensor([[1.0, 2.0, 6.0], [3.0, 4.0, 8.0]])
+    found = numbers_of(losses)
+    assert found["loss"] == 4.0
+    assert found["spread"] == pytest.approx(2**0.5 / 2**0.5)  # of 3 and 5
+    assert found["stderr"] == pytest.approx((7.0**0.5 * 1.0) / 3**0.5, rel=1e-6)  # of 2, 3 and 7
+    assert numbers_of(losses[:1])["spread"] is None
+    assert numbers_of(losses[:, :1])["stderr"] is None
+
+
+def test_models_without_draws_are_refused() -> None:
+    for model in (First(), Symmetrized(First(), "n c -> c", {"n": groups.S()}, samplers.Enumerate())):
+        with pytest.raises(RunError, match="a model that averages over draws"):
+            by_draws(engine_with(model), Questions(), quiet)
+
+
+def test_couplings_are_those_that_the_sampler_has() -> None:
+    assert couplings_of(averaged("d")) == ["independent", "antithetic", "quasi"]
+
+
+def test_moves_of_a_symmetric_model_change_nothing_but_what_draws_leave_open() -> None:
+    rows = by_move(engine_with(averaged()), Questions(samples=50), quiet)
+    assert [row["move"] for row in rows] == ["n: moved", "d: rotated", "d: translated", "all"]
+    for row in rows:
+        assert (row["examples"], row["draws"]) == (10, 50)
+        assert row["largest"] < 1e-13
+        assert 0.05 < row["fresh"] < 0.5
+        assert row["moved_noise"] <= row["largest"]
+    # the prediction itself stays with permutations, but for the draws, and moves with all else
+    assert rows[0]["change"] < 1e-13
+    assert all(row["change"] > 0.1 for row in rows[2:])
+
+
+@pytest.mark.parametrize(("keys", "broken"), [("n", {"d: rotated", "all"}), ("d", {"n: moved", "all"})])
+def test_moves_show_which_symmetry_is_missing(keys: str, broken: set[str]) -> None:
+    model = averaged(keys)
+    model.base.shift.data.fill_(1.0)  # a direction of its own, which does not rotate
+    rows = by_move(engine_with(model), Questions(samples=20), quiet)
+    assert {row["move"] for row in rows if row["largest"] > 1e-6} == broken
+
+
+def test_a_model_that_is_not_symmetrized_is_asked_as_it_is() -> None:
+    rows = by_move(engine_with(First()), Questions(samples=20), quiet)
+    assert {row["move"] for row in rows if row["largest"] > 1e-6} == {"n: moved", "all"}
+    assert all(row["fresh"] == row["moved_noise"] for row in rows)
+    assert all(row["draws"] == 1 for row in rows)
+
+
+def test_tasks_that_say_nothing_of_symmetry_are_refused() -> None:
+    with pytest.raises(RunError, match="says what it is symmetric under"):
+        by_move(engine_of(PLAIN), Questions(), quiet)
+    assert list(moves(Points.symmetry))[-1] == "all"
+
+
+def test_parts_and_what_they_leave_out_add_up() -> None:
+    for model in (averaged(), First()):
+        engine = engine_with(model)
+        rows = {row["part"]: row for row in by_part(engine, Questions(samples=7, repeats=3), quiet)}
+        assert list(rows) == ["all", "early", "not early"]
+        assert [row["examples"] for row in rows.values()] == [10, 3, 7]
+        whole = (3 * rows["early"]["loss"] + 7 * rows["not early"]["loss"]) / 10
+        assert rows["all"]["loss"] == pytest.approx(whole)
+        assert rows["all"]["draws"] == (7 if engine.draws else 1)
+    x = engine.data.test.inputs[0].double()
+    assert rows["all"]["loss"] == pytest.approx(float((x[:, 0] - x.mean(1)).square().mean()), rel=1e-5)
+    assert rows["all"]["spread"] == 0
+
+
+def test_fewer_examples_can_be_asked() -> None:
+    for name, analysis in ANALYSES.items():
+        rows = analysis(engine_with(averaged()), Questions(examples=4, samples=2, repeats=1), quiet)
+        assert max(row["examples"] for row in rows) == 4, name
+
+
+@pytest.mark.parametrize("wrong", [{"examples": 0}, {"samples": 0}, {"repeats": -1}])
+def test_questions_that_ask_nothing_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(RangeError, match="to be 1 or more"):
+        Questions(**wrong)
+
+
+def test_rows_are_kept_beside_the_result(tmp_path: Path) -> None:
+    run = {**result(3, "points/first", loss=1.0), "changed": {"epochs": 9}}
+    engine, questions = engine_with(First()), Questions(repeats=1)
+    rows = by_part(engine, questions, quiet)
+    beside = write_result(tmp_path, run)
+    path = write_analysis(tmp_path, "parts", run, rows, questions, engine)
+    assert path == beside.parent / "seed-3.parts.json"
+    written = json.loads(path.read_text(), parse_constant=pytest.fail)
+    assert written["rows"] == rows
+    assert written["run"]["row"] == "points/first"
+    assert {"command", "commit", "hardware", "torch", "date", "questions"} <= set(written)
+    with path.with_suffix(".csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert [float(row["loss"]) for row in table] == [row["loss"] for row in rows]
+    assert table[0]["spread"] == ""
+    with pytest.raises(RunError, match="never overwritten"):
+        write_analysis(tmp_path, "parts", run, rows, questions, engine)
+    assert len(read_results(tmp_path)["points/first"]) == 1
+    assert not math.isnan(rows[0]["loss"])
