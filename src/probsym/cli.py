@@ -1,4 +1,4 @@
-"""`probsym`: list, train, evaluate, analyse, table, check, demo. What they do is in `probsym.lab`."""
+"""`probsym`: list, train, evaluate, analyse, picture, table, check, demo. What they do is in `probsym.lab`."""
 
 from __future__ import annotations
 
@@ -147,6 +147,32 @@ def analyse(
         _wide().print(table)
         if results is not None:
             console.print(f"Written: {write_analysis(results, name, result, rows, questions, engine)}", soft_wrap=True)
+
+
+@app.command()
+def picture(
+    name: Annotated[str, typer.Argument(help="systems or rotations.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
+    out: Annotated[Path, typer.Option(help="File of the picture; its ending says the format.")],
+    count: Annotated[int, typer.Option(min=1, help="Test inputs in it.")] = 4,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    device: Device = "auto",
+) -> None:
+    """Draw what trained runs predict for particles, or which rotations they draw."""
+    from probsym.lab.pictures import PICTURES
+    from probsym.lab.pictures.picture import save
+    from probsym.lab.recipe import closest
+    from probsym.lab.recipes import RECIPES
+    from probsym.lab.run import Options, load_run, read_run
+
+    make = closest(name, PICTURES, "picture")
+    rows = [read_run(folder)["row"] for folder in folders]
+    engines = {
+        row: load_run(folder, closest(row, RECIPES, "recipe"), Options(device))
+        for row, folder in zip(rows, folders, strict=True)
+    }
+    save(make(engines, count, seed), out)
+    console.print(f"Picture: {out}", soft_wrap=True)
 
 
 @app.command("table")

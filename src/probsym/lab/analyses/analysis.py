@@ -74,7 +74,7 @@ def numbers_of(losses: Tensor) -> Row:
 
 
 def analysis_path(folder: Path, name: str, result: Mapping[str, Any]) -> Path:
-    """Where the rows of an analysis of a run belong, refused if there are some: `seed-N.NAME.json` beside its result."""
+    """Where the rows of an analysis belong, refused if there are some: `seed-N.NAME.json` beside the result."""
     path = result_path(folder, result["row"], result["seed"], result.get("changed"))
     path = path.with_name(f"{path.stem}.{name}.json")
     if path.exists():

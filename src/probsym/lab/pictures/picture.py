@@ -1,0 +1,32 @@
+"""What every picture is made from, and how it is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from matplotlib.figure import Figure
+
+from probsym.errors import RunError
+from probsym.lab.engine import Engine
+
+COLOURS = ("#b8611b", "#1a7f5a", "#4a5fc1", "#8a3a86", "#7a6a00")
+"""That can be told apart, also without seeing red and green."""
+
+
+class Picture(Protocol):
+    """A function of trained models with their data, by name."""
+
+    def __call__(self, engines: Mapping[str, Engine], count: int, seed: int) -> Figure: ...
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture, in the format that its name says; refuse to overwrite one."""
+    if path.exists():
+        raise RunError(f"Expected no picture at {path}, which is never overwritten (got one)")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        figure.savefig(path, dpi=130, bbox_inches="tight")
+    except ValueError as error:  # a format that there is not
+        raise RunError(f"Expected {path} to end like a format of pictures (got: {error})") from error
