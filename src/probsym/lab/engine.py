@@ -54,7 +54,6 @@ class Engine:
         self.module: nn.Module = DistributedDataParallel(self.model) if self.world > 1 else self.model
         self.optimiser = self._optimiser(capture)
         self.generator = torch.Generator(self.device)
-        self.names = ["loss", *(name for name in task.selects if name != "loss")]
         self.losses: Callable[[Examples, Noise | None], Tensor] = self._losses
         if compile:
             self.losses = torch.compile(self._losses, fullgraph=True, dynamic=False)
@@ -100,17 +99,16 @@ class Engine:
     def evaluate(
         self, part: Examples, seed: int, purpose: str, count: int = 0, *, samples: int | None = None
     ) -> dict[str, float]:
-        """The task's metrics, and its loss, over some examples; with `samples` draws if the model makes several."""
+        """The task's metrics over some examples, the loss among them; `samples` draws if the model makes several."""
         self.model.eval()
         indices = torch.arange(part.size, device=self.device).split(max(self.settings.batch_size, 200))
-        total = torch.zeros(len(self.names), dtype=torch.float64, device=self.device)
         with torch.no_grad():
             calls = [self._evaluation(part, index, samples) for index in indices]
             self.generator.manual_seed(derived(seed, purpose, count))  # now: capturing has drawn from it too
-            for call, index in zip(calls, indices, strict=True):
-                total += call(index) * len(index)
+            outputs = [call(index).clone() for call, index in zip(calls, indices, strict=True)]
+            found = self.task.metrics(torch.cat(outputs), part.targets)
         self.model.train()
-        return dict(zip(self.names, (total / part.size).tolist(), strict=True))
+        return {name: float(value) for name, value in found.items()}
 
     def fresh_optimiser(self) -> None:
         """Forget all that earlier steps left in the optimiser; its memory stays where it is."""
@@ -190,18 +188,17 @@ class Engine:
         return model.noise(*batch.inputs, mask=batch.mask, index=batch.ids, samples=samples, generator=self.generator)
 
     def _evaluation(self, part: Examples, index: Tensor, samples: int | None) -> Callable[[Tensor], Tensor]:
-        def metrics(index: Tensor) -> Tensor:
+        def outputs(index: Tensor) -> Tensor:
             batch = part.take(index)
             with self.fabric.autocast():
                 noise = self._noise(self.model, batch, samples)
                 drawn = {} if noise is None else {"noise": noise, "index": batch.ids}
-                output = self.model(*batch.inputs, mask=batch.mask, **drawn)
-            found = self.task.metrics(output.float(), batch.targets)
-            return torch.stack([found[name].double() for name in self.names])
+                output: Tensor = self.model(*batch.inputs, mask=batch.mask, **drawn)
+            return output if output.dtype == torch.float64 else output.float()
 
         if not self.capture:
-            return metrics
+            return outputs
         key = id(part.ids), len(index), samples
         if key not in self._evaluations:
-            self._evaluations[key] = Captured(metrics, index, self.generator)
+            self._evaluations[key] = Captured(outputs, index, self.generator)
         return self._evaluations[key]

@@ -129,7 +129,7 @@ class Task(ABC):
 
     @abstractmethod
     def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """What is reported, "loss" among it, each a mean over the batch."""
+        """What is reported of a whole set, "loss" among it."""
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ def report_on_test(engine: Engine, seed: int, suffix: str) -> dict[str, float]:
     for draws, mark in ((settings.test_samples, suffix), *((one, f"{suffix}@{one}") for one in others)):
         repeats = range(settings.test_repeats)
         found = [engine.evaluate(engine.data.test, seed, "test", one, samples=draws) for one in repeats]
-        for name in engine.names:
+        for name in found[0]:
             values = torch.tensor([one[name] for one in found], dtype=torch.float64)
             metrics[f"test_{name}{mark}"] = round(float(values.mean()), 8)
             if len(repeats) > 1:
