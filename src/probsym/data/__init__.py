@@ -7,10 +7,15 @@ from probsym.data.graph8c import all_graphs, graph8c
 from probsym.data.graphs import Graphs, Splits
 from probsym.data.isomorphism import certificates
 from probsym.data.nbody import Particles, nbody
+from probsym.data.packed import GraphBatch, PackedGraphs
+from probsym.data.rows import Rows
 
 __all__ = [
+    "GraphBatch",
     "Graphs",
+    "PackedGraphs",
     "Particles",
+    "Rows",
     "Splits",
     "all_graphs",
     "certificates",
