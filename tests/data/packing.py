@@ -54,7 +54,7 @@ def packed(graphs: list[One], targets: str) -> PackedGraphs:
         Rows.join(nodes),
         Rows.join(edges),
         held[targets],
-        torch.cat(features),
+        Rows.join(features),
         Rows.join(pairs) if targets == "pair" else None,
         (4, 2),
         (3, 1),

@@ -102,7 +102,9 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ShapeError, match="3 targets"):
         PackedGraphs(nodes, edges, edges.like(torch.zeros(1)))
     with pytest.raises(ShapeError, match="1 edge features"):
-        PackedGraphs(nodes, edges, two, torch.zeros(2, 1))
+        PackedGraphs(nodes, edges, two, Rows.join([torch.zeros(2, 1), torch.zeros(0, 1)]))
+    with pytest.raises(ShapeError, match="other lengths"):
+        PackedGraphs(nodes, edges, Rows.join([torch.zeros(1), torch.zeros(2)]))
     with pytest.raises(ShapeError, match="targets of pairs to be rows"):
         PackedGraphs(nodes, edges, two, pairs=edges)
     with pytest.raises(RangeError, match="at most 1 rows"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -47,7 +47,7 @@ class PackedGraphs:
         edges: (edges, 2), a list a graph: from which node of the graph to which, as integers of any dtype. Both
             directions of an undirected edge are listed.
         targets: a tensor (graphs, ...); or rows, one a node, or one a pair if there are `pairs`.
-        edge_features: (edges, channels), numbers or kinds, in the order of `edges`.
+        edge_features: (edges, channels), numbers or kinds, in the order of `edges`: `edges.like(...)`.
         pairs: (pairs, 2), a list a graph: the pairs of nodes that have a target, each at most once.
         node_kinds, edge_kinds: how many kinds there are in each channel.
 
@@ -65,23 +65,21 @@ class PackedGraphs:
     nodes: Rows
     edges: Rows
     targets: Tensor | Rows
-    edge_features: Tensor | None = None
+    edge_features: Rows | None = None
     pairs: Rows | None = None
     node_kinds: Kinds | None = None
     edge_kinds: Kinds | None = None
 
     def __post_init__(self) -> None:
-        for name, count in (("edges", self.edges), ("targets", self.targets), ("pairs", self.pairs)):
-            if count is not None and len(count) != len(self):
-                raise ShapeError(f"Expected {name} of {len(self)} graphs like nodes (got {len(count)})")
-        if self.edge_features is not None and len(self.edge_features) != len(self.edges.values):
-            raise ShapeError(f"Expected {len(self.edges.values)} edge features (got {len(self.edge_features)})")
-        rows = self.targets if isinstance(self.targets, Rows) else None
-        if self.pairs is not None and rows is None:
+        for name, one in self._parts().items():
+            if len(one) != len(self):
+                raise ShapeError(f"Expected {name} of {len(self)} graphs like nodes (got {len(one)})")
+        if self.edge_features is not None:
+            _check_alike(self.edge_features, self.edges, "edge features")
+        if isinstance(self.targets, Rows):
+            _check_alike(self.targets, self.nodes if self.pairs is None else self.pairs, "targets")
+        elif self.pairs is not None:
             raise ShapeError("Expected the targets of pairs to be rows (got a tensor)")
-        beside = self.nodes if self.pairs is None else self.pairs
-        if rows is not None and len(rows.values) != len(beside.values):
-            raise ShapeError(f"Expected {len(beside.values)} targets (got {len(rows.values)})")
         if self.nodes.values.device.type == "cpu":
             self._check_numbers()
 
@@ -95,18 +93,15 @@ class PackedGraphs:
 
     def take(self, index: Tensor | slice) -> PackedGraphs:
         """Some of the graphs, padded to as much as before; a slice without a step copies next to nothing."""
-        taken = {name: getattr(self, name).take(index) for name in ("nodes", "edges")}
-        targets = self.targets.take(index) if isinstance(self.targets, Rows) else self.targets[index]
-        features = self.edge_features
-        if features is not None:
-            features = self.edges.like(features).take(index).values
-        pairs = None if self.pairs is None else self.pairs.take(index)
-        return replace(self, **taken, targets=targets, edge_features=features, pairs=pairs)
+        parts = self._parts()
+        taken: dict[str, Any] = {
+            name: one.take(index) if isinstance(one, Rows) else one[index] for name, one in parts.items()
+        }
+        return replace(self, **taken)
 
     def to(self, device: torch.device | str) -> PackedGraphs:
         """All of them on another device."""
-        parts = {name: getattr(self, name) for name in ("nodes", "edges", "targets", "edge_features", "pairs")}
-        return replace(self, **{name: one.to(device) for name, one in parts.items() if one is not None})
+        return replace(self, **{name: one.to(device) for name, one in self._parts().items()})
 
     def batch(self, index: Tensor, dtype: torch.dtype = torch.float32) -> GraphBatch:
         """The graphs `index` (B,), on the device where the set is.
@@ -120,11 +115,15 @@ class PackedGraphs:
             _channels(nodes, mask, self.node_kinds, dtype), self._edges(index, dtype), mask, targets, known
         )
 
+    def _parts(self) -> dict[str, Any]:
+        names = ("nodes", "edges", "targets", "edge_features", "pairs")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
     def _edges(self, index: Tensor, dtype: torch.dtype) -> EdgeList:
         ends, real = self.edges.padded(index)
         values = real.to(dtype)
         if self.edge_features is not None:
-            features, _ = self.edges.like(self.edge_features).padded(index)
+            features, _ = self.edge_features.padded(index)
             values = torch.cat([values.unsqueeze(-1), _channels(features, real, self.edge_kinds, dtype)], -1)
         item = torch.arange(len(index), device=index.device).unsqueeze(-1).expand_as(real)
         places = torch.stack([item, *ends.long().unbind(-1)]).flatten(1)
@@ -155,10 +154,12 @@ class PackedGraphs:
                 part, sizes = rows.take(slice(first, first + _CHUNK)), self.nodes.sizes[first : first + _CHUNK]
                 if part.values.lt(0).any() or (part.values >= sizes.repeat_interleave(part.sizes).unsqueeze(-1)).any():
                     raise RangeError(f"Expected {name} between nodes of their graph (got nodes that it does not have)")
-        features = (("nodes", self.nodes.values, self.node_kinds), ("edges", self.edge_features, self.edge_kinds))
-        for name, values, kinds in features:
-            if kinds is not None and values is not None:
-                check_kinds(values, kinds, name)
+        for name, rows, kinds in (
+            ("nodes", self.nodes, self.node_kinds),
+            ("edges", self.edge_features, self.edge_kinds),
+        ):
+            if kinds is not None and rows is not None:
+                check_kinds(rows.values, kinds, name)
 
 
 def from_arrays(
@@ -174,7 +175,8 @@ def from_arrays(
     nodes = Rows(found["x"], starts["node"], most["node"])
     edges = Rows(found["edge_index"].T.contiguous(), starts["edge"], most["edge"])
     targets = nodes.like(found["y"]) if of_nodes else found["y"]
-    return PackedGraphs(nodes, edges, targets, found.get("edge_attr"), node_kinds=node_kinds, edge_kinds=edge_kinds)
+    features = edges.like(found["edge_attr"]) if "edge_attr" in found else None
+    return PackedGraphs(nodes, edges, targets, features, node_kinds=node_kinds, edge_kinds=edge_kinds)
 
 
 def check_kinds(values: Tensor, kinds: Kinds, name: str) -> None:
@@ -185,6 +187,16 @@ def check_kinds(values: Tensor, kinds: Kinds, name: str) -> None:
         low, high = values.amin(0).tolist(), values.amax(0).tolist()
         if min(low) < 0 or any(one >= many for one, many in zip(high, kinds, strict=True)):
             raise RangeError(f"Expected kinds of {name} below {kinds} (got {low} to {high})")
+
+
+def _check_alike(rows: Rows, beside: Rows, what: str) -> None:
+    if len(rows.values) != len(beside.values) or rows.most != beside.most:
+        raise ShapeError(
+            f"Expected {len(beside.values)} {what}, at most {beside.most} a graph "
+            f"(got {len(rows.values)}, at most {rows.most})"
+        )
+    if rows.starts.device.type == "cpu" and not torch.equal(rows.starts, beside.starts):
+        raise ShapeError(f"Expected {what} in lists as long as what they belong to (got other lengths)")
 
 
 def _channels(values: Tensor, real: Tensor, kinds: Kinds | None, dtype: torch.dtype) -> Tensor:
