@@ -50,6 +50,7 @@ class PackedGraphs:
         edge_features: (edges, channels), numbers or kinds, in the order of `edges`: `edges.like(...)`.
         pairs: (pairs, 2), a list a graph: the pairs of nodes that have a target, each at most once.
         node_kinds, edge_kinds: how many kinds there are in each channel.
+        checked: whether all numbers are known to be in range, and need not be looked at.
 
     >>> path_and_dot = PackedGraphs(
     ...     nodes=Rows.join([torch.tensor([[0], [1], [0]], dtype=torch.uint8), torch.tensor([[1]], dtype=torch.uint8)]),
@@ -69,6 +70,7 @@ class PackedGraphs:
     pairs: Rows | None = None
     node_kinds: Kinds | None = None
     edge_kinds: Kinds | None = None
+    checked: bool = False
 
     def __post_init__(self) -> None:
         for name, one in self._parts().items():
@@ -80,7 +82,7 @@ class PackedGraphs:
             _check_alike(self.targets, self.nodes if self.pairs is None else self.pairs, "targets")
         elif self.pairs is not None:
             raise ShapeError("Expected the targets of pairs to be rows (got a tensor)")
-        if self.nodes.values.device.type == "cpu":
+        if not self.checked and self.nodes.values.device.type == "cpu":
             self._check_numbers()
 
     def __len__(self) -> int:
@@ -97,11 +99,11 @@ class PackedGraphs:
         taken: dict[str, Any] = {
             name: one.take(index) if isinstance(one, Rows) else one[index] for name, one in parts.items()
         }
-        return replace(self, **taken)
+        return replace(self, **taken, checked=True)
 
     def to(self, device: torch.device | str) -> PackedGraphs:
         """All of them on another device."""
-        return replace(self, **{name: one.to(device) for name, one in self._parts().items()})
+        return replace(self, **{name: one.to(device) for name, one in self._parts().items()}, checked=True)
 
     def batch(self, index: Tensor, dtype: torch.dtype = torch.float32) -> GraphBatch:
         """The graphs `index` (B,), on the device where the set is.
@@ -151,8 +153,9 @@ class PackedGraphs:
             if rows.values.dim() != 2 or rows.values.shape[1] != 2:
                 raise ShapeError(f"Expected {name} to be (count, 2) (got {tuple(rows.values.shape)})")
             for first in range(0, len(self), _CHUNK):
-                part, sizes = rows.take(slice(first, first + _CHUNK)), self.nodes.sizes[first : first + _CHUNK]
-                if part.values.lt(0).any() or (part.values >= sizes.repeat_interleave(part.sizes).unsqueeze(-1)).any():
+                part = rows.take(slice(first, first + _CHUNK))
+                sizes = self.nodes.sizes[first : first + _CHUNK].int().repeat_interleave(part.sizes)
+                if (part.values < 0).any() or (part.values.amax(1) >= sizes).any():
                     raise RangeError(f"Expected {name} between nodes of their graph (got nodes that it does not have)")
         for name, rows, kinds in (
             ("nodes", self.nodes, self.node_kinds),
@@ -167,16 +170,23 @@ def from_arrays(
 ) -> PackedGraphs:
     """Graphs from arrays: `node_ptr`, `edge_ptr`, `x`, `edge_index` (2, edges), `y` and, if there is one, `edge_attr`.
 
-    Targets `y` are a row a graph, or with `of_nodes` a row a node.
+    Targets `y` are a row a graph; with `of_nodes`, a row a node; or, if there are `pair_ptr` and `pair_index` (2, pairs),
+    a row a pair.
     """
     found = {name: torch.from_numpy(np.ascontiguousarray(one)) for name, one in arrays.items()}
-    starts = {name: found[f"{name}_ptr"].long() for name in ("node", "edge")}
-    most = {name: int(one.diff().max()) if len(one) > 1 else 0 for name, one in starts.items()}
-    nodes = Rows(found["x"], starts["node"], most["node"])
-    edges = Rows(found["edge_index"].T.contiguous(), starts["edge"], most["edge"])
-    targets = nodes.like(found["y"]) if of_nodes else found["y"]
+
+    def rows(what: str, name: str) -> Rows:
+        starts = found[f"{what}_ptr"].long()
+        values = found[name].T.contiguous() if name.endswith("_index") else found[name]
+        return Rows(values, starts, int(starts.diff().max()) if len(starts) > 1 else 0)
+
+    edges = rows("edge", "edge_index")
+    pairs = rows("pair", "pair_index") if "pair_ptr" in found else None
+    targets: Tensor | Rows = found["y"]
+    if pairs is not None or of_nodes:
+        targets = rows("node" if pairs is None else "pair", "y")
     features = edges.like(found["edge_attr"]) if "edge_attr" in found else None
-    return PackedGraphs(nodes, edges, targets, features, node_kinds=node_kinds, edge_kinds=edge_kinds)
+    return PackedGraphs(rows("node", "x"), edges, targets, features, pairs, node_kinds, edge_kinds)
 
 
 def check_kinds(values: Tensor, kinds: Kinds, name: str) -> None:
