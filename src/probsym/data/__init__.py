@@ -6,12 +6,19 @@ from probsym.data.exp import exp, exp_splits
 from probsym.data.graph8c import all_graphs, graph8c
 from probsym.data.graphs import Graphs, Splits
 from probsym.data.isomorphism import certificates
+from probsym.data.lrgb import pcqm_contact, peptides_func, peptides_struct
 from probsym.data.nbody import Particles, nbody
 from probsym.data.nbody_chaos import nbody_chaos
+from probsym.data.packed import GraphBatch, PackedGraphs
+from probsym.data.pattern import pattern
+from probsym.data.rows import Rows
 
 __all__ = [
+    "GraphBatch",
     "Graphs",
+    "PackedGraphs",
     "Particles",
+    "Rows",
     "Splits",
     "all_graphs",
     "certificates",
@@ -21,6 +28,10 @@ __all__ = [
     "graph8c",
     "nbody",
     "nbody_chaos",
+    "pattern",
+    "pcqm_contact",
+    "peptides_func",
+    "peptides_struct",
     "wl_classes",
     "wl_colours",
 ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from probsym.data.files import Arrays, cached, fetch, find, load, look, missing
 from probsym.data.graphs import Graphs, Splits
 from probsym.data.graphsat import read_graphsat
+from probsym.data.packed import from_arrays
 
 _PACKED, _SHA256 = "exp_graphsat.npz", "0b8646a9c5fabd2b3f2f1102604754fa969720160f622f80ff6be88fb0c105eb"
 _PICKLED, _CONVERTED = "GRAPHSAT.pkl", "exp_converted.npz"
@@ -49,21 +49,17 @@ def exp_splits() -> Splits:
 def padded(arrays: Arrays) -> Graphs:
     """Graphs one after the other, in the layout of `read_graphsat`, as tensors padded to the largest of them.
 
+    >>> import numpy as np
     >>> edge, node = {"node_ptr": [0, 2, 3], "edge_ptr": [0, 2, 2], "x": [[1], [0], [1]]}, {"y": [1, 0]}
     >>> arrays = {name: np.array(one) for name, one in {**edge, **node, "edge_index": [[0, 1], [1, 0]]}.items()}
     >>> padded(arrays).features.tolist()
     [[[1.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]]
     """
-    nodes, edges = np.diff(arrays["node_ptr"]), np.diff(arrays["edge_ptr"])
-    count, size = len(nodes), int(nodes.max())
-    mask = np.arange(size) < nodes[:, None]
-    own = np.zeros((count, size), dtype=np.float32)
-    own[mask] = arrays["x"][:, 0]
-    adjacency = np.zeros((count, size, size), dtype=np.float32)
-    adjacency[np.repeat(np.arange(count), edges), *arrays["edge_index"]] = 1.0
-    features = np.stack([own, adjacency.sum(-1)], -1)
-    labels = arrays["y"].astype(np.float32)
-    return Graphs(*(torch.from_numpy(one) for one in (features, adjacency, mask, labels)))
+    graphs = from_arrays(arrays)
+    whole = graphs.batch(torch.arange(len(graphs)))
+    adjacency = whole.edges.dense()
+    features = torch.stack([whole.features[..., 0], adjacency.sum(-1)], -1)
+    return Graphs(features, adjacency, whole.mask, whole.targets.float())
 
 
 def _convert(download: bool) -> Arrays:
