@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from probsym.errors import RunError
 from probsym.lab.capture import Captured
-from probsym.lab.examples import Examples, Splits
+from probsym.lab.examples import Examples, Splits, Stored
 from probsym.lab.recipe import Settings, Task
 from probsym.lab.seeds import derived
 from probsym.samplers import Noise
@@ -97,7 +97,7 @@ class Engine:
         return self._step(index)
 
     def evaluate(
-        self, part: Examples, seed: int, purpose: str, count: int = 0, *, samples: int | None = None
+        self, part: Stored, seed: int, purpose: str, count: int = 0, *, samples: int | None = None
     ) -> dict[str, float]:
         """The task's metrics over some examples, the loss among them; `samples` draws if the model makes several."""
         self.model.eval()
@@ -187,7 +187,7 @@ class Engine:
         samples = samples if self.draws else None
         return model.noise(*batch.inputs, mask=batch.mask, index=batch.ids, samples=samples, generator=self.generator)
 
-    def _evaluation(self, part: Examples, index: Tensor, samples: int | None) -> Callable[[Tensor], Tensor]:
+    def _evaluation(self, part: Stored, index: Tensor, samples: int | None) -> Callable[[Tensor], Tensor]:
         def outputs(index: Tensor) -> Tensor:
             batch = part.take(index)
             with self.fabric.autocast():

@@ -1,11 +1,17 @@
-"""A set of examples as tensors that live on the device, so that a batch is one indexing."""
+"""Sets of examples that live on the device, so that a batch is one indexing, or made there from compact storage."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+
+from probsym.data import PackedGraphs
+
+NO_TARGET = -100
+"""Stands where there is no target, among whole numbers; NaN does among others."""
 
 
 class Examples(NamedTuple):
@@ -36,12 +42,69 @@ class Examples(NamedTuple):
         return len(self.ids)
 
 
+class Stored(Protocol):
+    """Examples in whatever form: some of them are `Examples`."""
+
+    @property
+    def targets(self) -> Tensor: ...
+    @property
+    def ids(self) -> Tensor: ...
+    @property
+    def size(self) -> int: ...
+    def take(self, index: Tensor | slice) -> Examples: ...
+    def to(self, device: torch.device) -> Stored: ...
+
+
+class PackedExamples:
+    """Graphs of different sizes, padded when they are taken: features, adjacency, features of edges if there are any.
+
+    Args:
+        graphs: the graphs.
+        first: the number of the first.
+        ranks: numbers for the nodes of each graph, (graphs, n), as one more input.
+    """
+
+    def __init__(self, graphs: PackedGraphs, first: int = 0, ranks: Tensor | None = None) -> None:
+        self.graphs, self.ranks = graphs, ranks
+        self.ids = torch.arange(first, first + len(graphs), device=graphs.nodes.values.device)
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.graphs)
+
+    @cached_property
+    def targets(self) -> Tensor:
+        """Those of all graphs, as `take` has them."""
+        parts = torch.arange(self.size, device=self.ids.device).split(512)
+        return torch.cat([self.take(part).targets for part in parts])
+
+    def take(self, index: Tensor | slice) -> Examples:
+        """Some of them, on the device where they are stored, of shapes that depend on their number alone."""
+        chosen = torch.arange(self.size, device=self.ids.device)[index]
+        batch = self.graphs.batch(chosen)
+        dense = batch.edges.dense()
+        pairs = (dense,) if dense.dim() == 3 else (dense[..., 0], dense[..., 1:])
+        inputs = (batch.features, *pairs)
+        if self.ranks is not None:
+            inputs = (*inputs, self.ranks[chosen])
+        known = batch.known.view(*batch.known.shape, *(1 for _ in batch.targets.shape[batch.known.dim() :]))
+        nothing = torch.nan if batch.targets.is_floating_point() else NO_TARGET
+        return Examples(inputs, batch.mask, torch.where(known, batch.targets, nothing), self.ids[chosen])
+
+    def to(self, device: torch.device) -> PackedExamples:
+        """All of them on another device."""
+        ranks = None if self.ranks is None else self.ranks.to(device)
+        first = int(self.ids[0]) if self.size else 0
+        return PackedExamples(self.graphs.to(device), first, ranks)
+
+
 class Splits(NamedTuple):
     """What to learn from, what to choose by, and what to report."""
 
-    train: Examples
-    valid: Examples
-    test: Examples
+    train: Stored
+    valid: Stored
+    test: Stored
 
     def to(self, device: torch.device) -> Splits:
         """All three on another device."""

@@ -12,22 +12,25 @@ from probsym.lab.recipe import Settings
 from probsym.samplers import Sampler
 from probsym.symmetrized import Symmetrized
 
-Make = Callable[[Settings], Sampler]
+Make = Callable[[Settings, int], Sampler]
+"""From the settings, and how many channels the nodes have."""
 
 
-def _gin(settings: Settings) -> nets.GIN:
-    return nets.GIN(in_channels=2, dropout=settings.dropout)
+def _gin(settings: Settings, channels: int) -> nets.GIN:
+    return nets.GIN(channels, dropout=settings.dropout)
 
 
 GRAPH_METHODS: dict[str, Make] = {
-    "ga": lambda settings: samplers.Haar(),
+    "ga": lambda settings, channels: samplers.Haar(),
     # the frame itself, drawn from: its ranks come with the data, so that no step computes eigenvectors
-    "fa": lambda settings: samplers.Frame(kind="sort", reads=(2,), exact=False),
-    "canonical": lambda settings: samplers.Canonical(_gin(settings), reads=(0, 1)),
-    "ps-fixed-noise": lambda settings: samplers.Learned(
-        _gin(settings), settings.noise, settings.tau, reads=(0, 1), fixed_noise=True
+    "fa": lambda settings, channels: samplers.Frame(kind="sort", reads=(2,), exact=False),
+    "canonical": lambda settings, channels: samplers.Canonical(_gin(settings, channels), reads=(0, 1)),
+    "ps-fixed-noise": lambda settings, channels: samplers.Learned(
+        _gin(settings, channels), settings.noise, settings.tau, reads=(0, 1), fixed_noise=True
     ),
-    "ps": lambda settings: samplers.Learned(_gin(settings), settings.noise, settings.tau, reads=(0, 1)),
+    "ps": lambda settings, channels: samplers.Learned(
+        _gin(settings, channels), settings.noise, settings.tau, reads=(0, 1)
+    ),
 }
 
 
@@ -43,15 +46,35 @@ class WithoutRanks(nn.Module):
         return self.base(features, adjacency, mask=mask) if self.masked else self.base(features, adjacency)
 
 
-def symmetrized_graphs(base: nn.Module, method: str, settings: Settings, output: str) -> Symmetrized:
-    """A model of graphs (features, adjacency, ranks), invariant under S_n, with the output term "" or "k"."""
-    draws = 1 if method == "canonical" else settings.samples
-    eval_draws = 1 if method == "canonical" else settings.eval_samples
+def symmetrized_graphs(
+    base: nn.Module,
+    method: str,
+    settings: Settings,
+    output: str,
+    *,
+    channels: int = 2,
+    ranks: bool = True,
+    edges: bool = False,
+    chunk: int | None = None,
+) -> Symmetrized:
+    """A model of graphs under S_n, with an output term such as "", "k" or "n k".
+
+    Args:
+        base: of features and adjacency, and features of edges.
+        method: one of `GRAPH_METHODS`.
+        channels: of the features of nodes.
+        ranks: whether the inputs end with the ranks of nodes in the spectral frame, which only frames read.
+        edges: whether they have features of edges.
+        chunk: draws in one call of the base.
+    """
+    single = method == "canonical"
+    inputs = f"n c, n n{', n n e' if edges else ''}{', n' if ranks else ''}"
     return Symmetrized(
-        WithoutRanks(base),
-        f"n c, n n, n -> {output}",
+        WithoutRanks(base) if ranks else base,
+        f"{inputs} -> {output}",
         {"n": groups.S()},
-        GRAPH_METHODS[method](settings),
-        samples=draws,
-        eval_samples=eval_draws,
+        GRAPH_METHODS[method](settings, channels),
+        samples=1 if single else settings.samples,
+        eval_samples=1 if single else settings.eval_samples,
+        chunk=chunk,
     )

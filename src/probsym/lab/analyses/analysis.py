@@ -54,9 +54,7 @@ class Analysis(Protocol):
 
 def test_set(engine: Engine, questions: Questions) -> tuple[Examples, dict[str, Tensor]]:
     """The test examples that are asked about, and the parts that the task tells apart, booleans over them."""
-    found = engine.data.test
-    if questions.examples is not None:
-        found = found.take(slice(0, questions.examples))
+    found = engine.data.test.take(slice(0, questions.examples))
     parts = {"all": torch.ones(found.size, dtype=torch.bool)}
     return found, parts | {name: one[: found.size].cpu() for name, one in engine.task.test_parts().items()}
 
