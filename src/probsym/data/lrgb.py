@@ -55,9 +55,9 @@ def peptides_func(*, download: bool = True) -> dict[str, PackedGraphs]:
 def peptides_struct(*, download: bool = True) -> dict[str, PackedGraphs]:
     """The same peptides in the same parts, and 11 properties of their shape: (11,), as the files have them.
 
-    They are read from the raw files of torch-geometric's `LRGBDataset` in peptides-struct/raw of the folder PROBSYM_DATA
-    or of the cache; or downloaded by it into the cache. No checksum of them is known to us; numbers of graphs, nodes and
-    edges are checked.
+    They are read from the raw files of torch-geometric's `LRGBDataset` in peptides-struct/raw of the folder
+    PROBSYM_DATA or of the cache; or downloaded by it into the cache. No checksum of them is known to us; numbers of
+    graphs, nodes and edges are checked.
     """
     return _from_raw("peptides-struct", download, PEPTIDES_ATOMS, PEPTIDES_BONDS)
 

@@ -170,8 +170,8 @@ def from_arrays(
 ) -> PackedGraphs:
     """Graphs from arrays: `node_ptr`, `edge_ptr`, `x`, `edge_index` (2, edges), `y` and, if there is one, `edge_attr`.
 
-    Targets `y` are a row a graph; with `of_nodes`, a row a node; or, if there are `pair_ptr` and `pair_index` (2, pairs),
-    a row a pair.
+    Targets `y` are a row a graph; with `of_nodes`, a row a node; or, if there are `pair_ptr` and `pair_index`
+    (2, pairs), a row a pair.
     """
     found = {name: torch.from_numpy(np.ascontiguousarray(one)) for name, one in arrays.items()}
 
