@@ -57,7 +57,7 @@ class Precise(Tiny):
             )
         )
 
-    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         return super().metrics(output.double(), targets)
 
 

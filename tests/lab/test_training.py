@@ -34,7 +34,7 @@ class SometimesBlind(Tiny):
     def __init__(self) -> None:
         self.calls = 0
 
-    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         self.calls += 1
         found = super().metrics(output, targets)
         return {name: value * math.nan for name, value in found.items()} if self.calls == 1 else found
@@ -43,7 +43,7 @@ class SometimesBlind(Tiny):
 class LossBlind(SometimesBlind):
     """The same, with an accuracy that is a number."""
 
-    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         found = Tiny.metrics(self, output, targets)
         self.calls += 1
         return {**found, "loss": found["loss"] * math.nan} if self.calls == 1 else found

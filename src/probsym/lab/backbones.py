@@ -22,6 +22,7 @@ class Backbone:
         weights: finds its pretrained weights: a file, a folder, or a name on the hub.
         learned_from: what they were learned from.
         heads, layer_norm_eps: where its weights come without a configuration.
+        grid: tokens a side; as `PatchTransformer` has it if None.
     """
 
     encoder: str | Mapping[str, Any]
@@ -29,10 +30,11 @@ class Backbone:
     learned_from: str
     heads: int | None = None
     layer_norm_eps: float | None = None
+    grid: int | None = None
 
     def new(self, arrays: str, n: int, **options: Any) -> PatchTransformer:
         """The encoder with random weights."""
-        return PatchTransformer(arrays, n, self.encoder, **options)
+        return PatchTransformer(arrays, n, self.encoder, self.grid, **options)
 
     def pretrained(self, arrays: str, n: int, **options: Any) -> PatchTransformer:
         """The encoder with its pretrained weights, refused if they are of another shape."""
@@ -40,6 +42,7 @@ class Backbone:
             self.weights(),
             arrays,
             n,
+            self.grid,
             encoder=self.encoder,
             heads=self.heads,
             layer_norm_eps=self.layer_norm_eps,
@@ -80,3 +83,4 @@ BACKBONES: dict[str, Backbone] = {
         {"family": "bert", "width": 384, "layers": 6, "heads": 12, "feed_forward": 1536}, _minilm, "text"
     ),
 }
+VITS = ("vit-ti", "vit-s", "vit-b")

@@ -106,7 +106,7 @@ class Engine:
             calls = [self._evaluation(part, index, samples) for index in indices]
             self.generator.manual_seed(derived(seed, purpose, count))  # now: capturing has drawn from it too
             outputs = [call(index).clone() for call, index in zip(calls, indices, strict=True)]
-            found = self.task.metrics(torch.cat(outputs), part.targets)
+            found = self.task.metrics(torch.cat(outputs), part.targets, part.mask)
         self.model.train()
         return {name: float(value) for name, value in found.items()}
 

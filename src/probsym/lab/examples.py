@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from probsym.data import PackedGraphs
+from probsym.data import GraphBatch, PackedGraphs
 
 NO_TARGET = -100
 """Stands where there is no target, among whole numbers; NaN does among others."""
@@ -46,6 +46,8 @@ class Stored(Protocol):
     """Examples in whatever form: some of them are `Examples`."""
 
     @property
+    def mask(self) -> Tensor | None: ...
+    @property
     def targets(self) -> Tensor: ...
     @property
     def ids(self) -> Tensor: ...
@@ -74,10 +76,15 @@ class PackedExamples:
         return len(self.graphs)
 
     @cached_property
+    def mask(self) -> Tensor:
+        """That of all graphs, (graphs, n)."""
+        return self.graphs.nodes.padded(torch.arange(self.size, device=self.ids.device))[1]
+
+    @cached_property
     def targets(self) -> Tensor:
         """Those of all graphs, as `take` has them."""
         parts = torch.arange(self.size, device=self.ids.device).split(512)
-        return torch.cat([self.take(part).targets for part in parts])
+        return torch.cat([self._targets(self.graphs.batch(part)) for part in parts])
 
     def take(self, index: Tensor | slice) -> Examples:
         """Some of them, on the device where they are stored, of shapes that depend on their number alone."""
@@ -88,9 +95,12 @@ class PackedExamples:
         inputs = (batch.features, *pairs)
         if self.ranks is not None:
             inputs = (*inputs, self.ranks[chosen])
+        return Examples(inputs, batch.mask, self._targets(batch), self.ids[chosen])
+
+    @staticmethod
+    def _targets(batch: GraphBatch) -> Tensor:
         known = batch.known.view(*batch.known.shape, *(1 for _ in batch.targets.shape[batch.known.dim() :]))
-        nothing = torch.nan if batch.targets.is_floating_point() else NO_TARGET
-        return Examples(inputs, batch.mask, torch.where(known, batch.targets, nothing), self.ids[chosen])
+        return torch.where(known, batch.targets, torch.nan if batch.targets.is_floating_point() else NO_TARGET)
 
     def to(self, device: torch.device) -> PackedExamples:
         """All of them on another device."""

@@ -128,7 +128,7 @@ class Task(ABC):
         return {}
 
     @abstractmethod
-    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         """What is reported of a whole set, "loss" among it."""
 
 

@@ -52,7 +52,7 @@ class Points(Task):
     def test_parts(self) -> dict[str, Tensor]:
         return {"early": torch.arange(10) < 3}
 
-    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         return {"loss": self.loss(output, targets)}
 
 

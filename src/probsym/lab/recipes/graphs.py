@@ -32,7 +32,7 @@ class Classification(Task):
     def losses(self, output: Tensor, targets: Tensor) -> Tensor:
         return binary_cross_entropy_with_logits(output, targets, reduction="none")
 
-    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         right = (output > 0) == (targets > 0.5)
         return {"loss": self.loss(output, targets), "accuracy": 100 * right.double().mean()}
 

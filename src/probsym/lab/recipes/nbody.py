@@ -68,7 +68,7 @@ class NBody(Task):
     def test_parts(self) -> dict[str, Tensor]:
         return {"calm": ~nbody_chaos()["test"]}
 
-    def metrics(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         error = self.loss(output.double(), targets.double())
         return {"loss": error, "mse": error}
 

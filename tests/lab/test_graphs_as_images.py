@@ -1,0 +1,204 @@
+"""Every recipe of PATTERN and of molecules: small, with tiny encoders, two steps an epoch, stopped and resumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from probsym.data import PackedGraphs, Rows
+from probsym.lab import backbones
+from probsym.lab.examples import NO_TARGET, PackedExamples
+from probsym.lab.recipe import Recipe
+from probsym.lab.recipes import molecules, pattern
+from probsym.lab.run import Options, make_fabric
+from probsym.lab.training import Training, make_engine
+from probsym.testing import assert_equivariant
+
+transformers = pytest.importorskip("transformers")
+
+RECIPES = {one.name: one for one in (*pattern.RECIPES, *molecules.RECIPES)}
+SHAPE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+COUNTS = {"train": 50, "valid": 11, "test": 12}
+
+
+def graphs(count: int, atoms: tuple[int, ...], bonds: tuple[int, ...] | None, target: str) -> PackedGraphs:
+    """Random graphs of 3 to 9 nodes."""
+    random = torch.Generator().manual_seed(count)
+
+    def whole(high: int, *shape: int) -> Tensor:
+        return torch.randint(high, shape, generator=random)
+
+    sizes = [3 + int(whole(7, 1)) for _ in range(count)]
+    edges = []
+    for n in sizes:
+        upper = torch.rand(n, n, generator=random).triu(1) > 0.5
+        edges.append((upper | upper.T).nonzero())
+    nodes = Rows.join([torch.stack([whole(one, n) for one in atoms], -1) for n in sizes], most=9)
+    links = Rows.join(edges)
+    features = None
+    if bonds is not None:
+        features = links.like(torch.stack([whole(one, len(links.values)) for one in bonds], -1))
+    pairs, targets = None, None
+    if target == "nodes":
+        targets = nodes.like(whole(2, sum(sizes)))
+    elif target == "pairs":
+        pairs = Rows.join([torch.ones(n, n).triu(1).nonzero() for n in sizes])
+        targets = pairs.like((whole(3, len(pairs.values)) == 0).float())
+    else:
+        targets = torch.rand(count, int(target), generator=random).round() if target == "10" else torch.rand(count, 11, generator=random)
+    return PackedGraphs(nodes, links, targets, features, pairs, node_kinds=atoms, edge_kinds=bonds)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Few graphs, and tiny encoders with weights of their own."""
+    monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(pattern, "pattern", lambda: {n: graphs(c, (3,), None, "nodes") for n, c in COUNTS.items()})
+    atoms, bonds = (17, 3, 7, 7, 5, 1, 6, 2, 2), (4, 1, 2)
+    sets = {"peptides_func": (atoms, bonds, "10"), "peptides_struct": (atoms, bonds, "11")}
+    sets["pcqm_contact"] = ((35, 3, 7, 7, 2, 4, 6, 2, 2), (4, 1, 1), "pairs")
+    for name, given in sets.items():
+        monkeypatch.setattr(molecules, name, lambda given=given: {n: graphs(c, *given) for n, c in COUNTS.items()})
+    torch.manual_seed(0)
+    vit = transformers.ViTModel(transformers.ViTConfig(**SHAPE), add_pooling_layer=False)
+    vit.save_pretrained(tmp_path / "vit")
+    bert = transformers.BertModel(transformers.BertConfig(**SHAPE, vocab_size=5), add_pooling_layer=False)
+    bert.save_pretrained(tmp_path / "bert")
+    tiny = {"width": 16, "layers": 1, "heads": 2, "feed_forward": 32, "eps": 1e-12}
+    for name in backbones.BACKBONES:
+        family = "bert" if name == "minilm" else "vit"
+        one = backbones.Backbone({"family": family, **tiny}, lambda family=family: tmp_path / family, "nothing")
+        monkeypatch.setitem(backbones.BACKBONES, name, one)
+
+
+def training(recipe: Recipe, folder: Path) -> Training:
+    settings = replace(
+        recipe.settings, epochs=2, batch_size=20, learning_rate=1e-3, warmup_epochs=0.5, test_samples=2,
+        samples=min(recipe.settings.samples, 2), eval_samples=2, also_test_samples=(1,),
+    )  # fmt: skip
+    engine = make_engine(recipe, settings, make_fabric(Options("cpu")))
+    assert engine.steps_per_epoch == 2
+    return Training(engine, recipe, 0, folder, every=0)
+
+
+def stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_trains_stops_and_resumes(name: str, tmp_path: Path) -> None:
+    whole = training(RECIPES[name], tmp_path / "whole")
+    metrics = whole.run()
+    assert metrics["test_loss"] > 0
+    part = training(RECIPES[name], tmp_path / "part")
+    with pytest.raises(KeyboardInterrupt):
+        part.run(stop)
+    again = training(RECIPES[name], tmp_path / "part")
+    assert again.resume()
+    assert again.progress.step in (1, 2)
+    found = again.run()
+    del metrics["train_seconds"], found["train_seconds"]
+    assert found == metrics
+    for one, other in zip(whole.engine.model.parameters(), again.engine.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    if "canonical" not in name:
+        assert "test_loss@1" in metrics
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if "vit-s-scratch" in name])
+def test_models_are_equivariant(name: str, tmp_path: Path) -> None:
+    recipe = RECIPES[name]
+    torch.manual_seed(1)
+    model = recipe.build(recipe.settings).double().eval()
+    few = recipe.task().load().test.take(slice(0, 4)).double()
+    assert_equivariant(model, *few.inputs, mask=few.mask, samples=None if "canonical" in name else 3)
+
+
+def test_pretrained_weights_are_loaded(tmp_path: Path) -> None:
+    for name in ("vit-b", "minilm"):
+        scratch, pretrained = (RECIPES[f"pattern/{name}-{how}-ps"] for how in ("scratch", "pretrained"))
+        model = pretrained.build(pretrained.settings)
+        assert len(model.base.loaded.loaded) > 10
+        assert scratch.build(scratch.settings).base.loaded is None
+
+
+def test_settings_are_those_of_the_paper() -> None:
+    for name, recipe in RECIPES.items():
+        settings = recipe.settings
+        steps = {"pattern": 78, "peptides-func": 84, "peptides-struct": 84, "pcqm-contact": 3722}[name.split("/")[0]]
+        total = 25_000 if name.startswith("pattern") else 50_000
+        assert settings.epochs * steps == pytest.approx(total, rel=0.05)
+        assert settings.warmup_epochs * steps == pytest.approx(5_000, rel=0.01)
+        assert (settings.batch_size, settings.decoupled, settings.decay) == (128, True, True)
+        assert settings.learning_rate == (5e-5 if name.startswith("pcqm") else 1e-5)
+        assert settings.weight_decay == (0.1 if name.startswith("peptides") else 0.01)
+        assert settings.samples == (10 if name.startswith("pcqm") or name.endswith("-ga") else 1)
+
+
+def test_the_loss_of_nodes_weighs_classes_by_the_share_of_the_other() -> None:
+    task, random = pattern.Pattern(), torch.Generator().manual_seed(0)
+    output, targets = torch.randn(4, 5, 2, generator=random), torch.randint(2, (4, 5), generator=random)
+    targets[0, 3:], targets[2, 1:] = NO_TARGET, NO_TARGET
+    real = targets != NO_TARGET
+    share = (targets[real] == 1).double().mean()
+    each = cross_entropy(output[real].double(), targets[real], reduction="none")
+    weights = torch.where(targets[real] == 1, 1 - share, share)
+    assert float(task.loss(output, targets)) == pytest.approx(float((weights * each).sum() / weights.sum()), rel=1e-5)
+    spread = torch.zeros(4, 5, dtype=torch.float64)
+    heavy = spread.clone()
+    spread[real], heavy[real] = weights * each, weights
+    assert torch.allclose(task.losses(output, targets).double(), spread.sum(1) / heavy.sum(1), rtol=1e-5)
+    alone = torch.zeros(2, 5, dtype=torch.long)
+    assert float(task.loss(output[:2], alone)) == pytest.approx(float(cross_entropy(output[:2].mT, alone)), rel=1e-5)
+
+
+def test_the_loss_of_pairs_is_over_those_that_are_labelled() -> None:
+    task, random = molecules.PCQMContact(), torch.Generator().manual_seed(0)
+    output, targets = torch.randn(3, 4, 4, generator=random), torch.rand(3, 4, 4, generator=random).round()
+    targets[torch.rand(3, 4, 4, generator=random) < 0.5] = torch.nan
+    targets[1] = torch.nan
+    known = ~targets.isnan()
+    wanted = binary_cross_entropy_with_logits(output[known], targets[known])
+    assert float(task.loss(output, targets)) == pytest.approx(float(wanted), rel=1e-5)
+    losses = task.losses(output, targets)
+    assert losses[1] == 0
+    first = binary_cross_entropy_with_logits(output[0][known[0]], targets[0][known[0]])
+    assert float(losses[0]) == pytest.approx(float(first), rel=1e-5)
+    leaf = output.clone().requires_grad_()
+    task.loss(leaf, targets).backward()
+    assert leaf.grad is not None
+    assert leaf.grad.isfinite().all()
+
+
+def test_packed_examples_are_padded_when_taken() -> None:
+    packed = graphs(12, (3, 2), (4, 1), "nodes")
+    examples = PackedExamples(packed, first=100, ranks=torch.arange(12 * 9.0).view(12, 9))
+    taken = examples.take(torch.tensor([3, 0]))
+    features, adjacency, bonds, ranks = taken.inputs
+    assert (features.shape, adjacency.shape, bonds.shape) == ((2, 9, 5), (2, 9, 9), (2, 9, 9, 5))
+    assert ranks[0, 0] == 27
+    assert taken.ids.tolist() == [103, 100]
+    assert taken.mask is not None
+    assert ((taken.targets == NO_TARGET) == ~taken.mask).all()
+    assert torch.equal(examples.mask[[3, 0]], taken.mask)
+    assert torch.equal(examples.targets[[3, 0]], taken.targets)
+    assert examples.take(slice(2, 5)).ids.tolist() == [102, 103, 104]
+    assert examples.to(torch.device("cpu")).ids.tolist() == examples.ids.tolist()
+    assert (bonds[adjacency == 0] == 0).all()
+    assert (bonds[adjacency == 1].sum(-1) == 2).all()
+
+
+def test_frames_sort_by_ranks_that_are_kept(tmp_path: Path) -> None:
+    first = pattern.Pattern(ranks=True).load().test.take(slice(0, 12))
+    assert {path.name for path in (tmp_path / "cache").iterdir()} == {f"pattern_{n}_ranks.npz" for n in COUNTS}
+    again = pattern.Pattern(ranks=True).load().test.take(slice(0, 12))
+    assert torch.equal(first.inputs[2], again.inputs[2])
+    assert len(pattern.Pattern().load().test.take(slice(0, 2)).inputs) == 2
+    assert first.mask is not None
+    assert (first.inputs[2][~first.mask] == 0).all()
+    assert (first.inputs[2][first.mask] <= 0).all()
