@@ -171,16 +171,26 @@ def test_without_torch_geometric_there_is_no_download(
 
 
 class Hostile:
-    """Pickles as a call."""
+    """Pickles as a call that leaves a folder behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def __reduce__(self) -> Any:
-        return exec, ("raise AssertionError('code was run')",)
+        return os.mkdir, (str(self.folder),)
+
+
+def test_no_file_runs_code(places: tuple[Path, Path]) -> None:
+    write(places[0], "peptides-struct", [[Hostile(places[0] / "was-run")], *peptides(11)[1:]])
+    with pytest.raises(DataError, match="nothing but tensors"):
+        peptides_struct(download=False)
+    assert not (places[0] / "was-run").exists()
 
 
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        ([Hostile()], "nothing but tensors"),
+        ([Path("anything but a tensor")], "nothing but tensors"),
         ([], "Expected molecules"),
         ([(torch.zeros(1, 9), torch.zeros(0, 3))], "Expected molecules"),
         ([(*peptides(11)[0][0][:2], torch.zeros(2, 3), torch.zeros(1, 11))], "Expected molecules"),
