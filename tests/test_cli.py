@@ -138,7 +138,8 @@ def test_wrong_options_exit_with_2(call: Commands, words: tuple[str, ...], tmp_p
 def test_check_finds_everything(call: Commands) -> None:
     code, output, _ = call("check")
     assert code == 0
-    for word in ("torch", "lightning", "data: exp", "data: graph8c", "checksum right"):
+    sets = ("exp", "graph8c", "pattern", "peptides-func", "peptides-struct", "pcqm-contact")
+    for word in ("torch", "lightning", *(f"data: {name}" for name in sets), "checksum right"):
         assert word in output
     assert "missing" not in output
 
@@ -149,6 +150,17 @@ def test_check_fails_where_data_are_missing(call: Commands, tmp_path: Path, monk
     code, output, _ = call("check")
     assert code == 1
     assert re.search(r"data: exp +│ missing", output)
+    assert re.search(r"data: pattern +│ not yet +│ generated in seconds when first used", output)
+    assert re.search(r"data: pcqm-contact +│ not yet +│ downloaded when first used", output)
+
+
+def test_check_fails_where_data_are_broken(call: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
+    monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path))
+    (tmp_path / "peptides_func.npz").write_bytes(b"half")
+    code, output, _ = call("check")
+    assert code == 1
+    assert re.search(r"data: peptides-func +│ missing", output)
 
 
 # train

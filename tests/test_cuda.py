@@ -7,6 +7,7 @@ from torch import Tensor
 from probsym import Signature, groups
 from probsym.ops import gram_schmidt, short_attention, soft_sort
 from probsym.testing import assert_equivariant, assert_group_laws
+from tests.data.packing import packed, several
 from tests.symmetrized_cases import SAMPLERS, SETTINGS, applies, make_inputs, make_model
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -166,3 +167,31 @@ def test_short_attention(dtype: torch.dtype, masked: bool, compiled: bool) -> No
         results.append([y, *torch.autograd.grad((y * weights.to(y)).sum(), leaf)])
     tolerance = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float64: 1e-12}[dtype]
     assert all(close(found, wanted, tolerance) for wanted, found in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("targets", ["graph", "node", "pair"])
+def test_padded_batches_are_made_on_the_gpu_and_can_be_captured(targets: str) -> None:
+    whole = packed(several(), targets)
+    there = whole.to("cuda")
+    index = torch.tensor([0, 1, 2], device="cuda")
+
+    def call() -> list[Tensor]:
+        batch = there.batch(index)
+        return [batch.features, batch.edges.dense(), batch.edges.values, batch.mask, batch.targets, batch.known]
+
+    call()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        call()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = call()
+    for wanted in ([0, 1, 2], [3, 2, 3]):
+        index.copy_(torch.tensor(wanted))
+        graph.replay()
+        batch = whole.batch(torch.tensor(wanted))
+        expected = [batch.features, batch.edges.dense(), batch.edges.values, batch.mask, batch.targets, batch.known]
+        assert all(torch.equal(one.cpu(), other) for one, other in zip(found, expected, strict=True))

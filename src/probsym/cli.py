@@ -204,8 +204,8 @@ def check() -> None:
     missing = 0
     shown = Table("what", "", "found")
     for what, there, found in checks():
-        shown.add_row(what, "ok" if there else "missing", found)
-        missing += not there
+        shown.add_row(what, {True: "ok", False: "missing", None: "not yet"}[there], found)
+        missing += there is False
     console.print(shown)
     if missing:
         raise typer.Exit(1)

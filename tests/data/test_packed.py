@@ -70,6 +70,19 @@ def test_shapes_are_the_same_whichever_graphs_are_taken() -> None:
     assert len(shapes) == 1
 
 
+@pytest.mark.parametrize("targets", KINDS)
+def test_no_number_is_looked_at_to_make_a_batch(targets: str) -> None:
+    """Tensors without numbers have shapes all the same: nothing waits for a device, and a CUDA graph can hold it."""
+    here = packed(several(), targets)
+    batch = here.to("meta").batch(torch.zeros(2, dtype=torch.int64, device="meta"))
+    wanted = here.batch(torch.zeros(2, dtype=torch.int64))
+    assert batch.edges.dense().shape == wanted.edges.dense().shape
+    assert batch.edges.index.shape == wanted.edges.index.shape
+    for name in ("features", "mask", "targets", "known"):
+        found, other = getattr(batch, name), getattr(wanted, name)
+        assert (found.shape, found.dtype, found.device.type) == (other.shape, other.dtype, "meta")
+
+
 def test_a_batch_can_be_compiled_as_one_graph() -> None:
     whole, index = packed(several(), "pair"), torch.tensor([3, 1])
 

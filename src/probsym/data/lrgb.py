@@ -20,7 +20,8 @@ PCQM_ATOMS: Kinds = (35, 3, 7, 7, 2, 4, 6, 2, 2)
 PCQM_BONDS: Kinds = (4, 1, 1)
 """Kinds that occur: 50 channels for the atoms of peptides and 7 for their bonds, 68 and 6 for those of PCQM-Contact.
 
-The paper has 64 where we have 50; all its other numbers are ours, and no value in Peptides-func is beyond our 50."""
+Those of peptides are what Peptides-func has. The paper has 64 where that has 50; its other numbers are the same. Those
+of PCQM-Contact are from the published code; a molecule with others is refused."""
 
 _PACKED, _SHA256 = "peptides_func.npz", "7b785448f2490f946d54411fa793ce5f3374bc7aa801b9cf5fcdb6834b61671e"
 _PARTS = {"train": "train.pt", "valid": "val.pt", "test": "test.pt"}

@@ -58,7 +58,7 @@ def pattern(advance: Advance | None = None, *, published: str | Path | None = No
     if published is not None:
         whole, counts = read_pattern(Path(published))
     else:
-        whole = unpacked(cached("pattern.npz", _CONTENTS, lambda: generate(advance=advance)))
+        whole = unpacked(cached("pattern.npz", _CONTENTS, lambda: generate(SEED, PATTERNS, advance)))
         counts = [PATTERNS * many for many in EACH.values()]
     last = np.cumsum([0, *counts])
     return {name: whole.take(slice(*last[i : i + 2].tolist())) for i, name in enumerate(EACH)}

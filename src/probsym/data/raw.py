@@ -52,7 +52,8 @@ def load_raw(path: Path) -> list[Any]:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever the parser of a broken or hostile file raises
-        raise DataError(f"Expected {path} to hold nothing but tensors (got: {str(error).splitlines()[0]})") from error
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise DataError(f"Expected {path} to hold nothing but tensors (got: {reason})") from error
     if not isinstance(found, list | tuple):
         raise DataError(f"Expected a list of graphs in {path} (got {type(found).__name__})")
     return list(found)

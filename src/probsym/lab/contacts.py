@@ -18,7 +18,7 @@ def contact_metrics(scores: Tensor, contacts: Tensor, mask: Tensor) -> dict[str,
     A contact (i, j) ranks by its score among those of (i, k) for all candidates k:
 
     - raw ("hits@1", ..., "mrr"): all atoms of the molecule, i itself and its other contacts among them, as by the
-      benchmark's own evaluation and in the paper's table;
+      benchmark's own evaluation;
     - filtered ("hits@1_filtered", ..., "mrr_filtered"): without the other contacts of i;
     - extended ("hits@1_extended", ..., "mrr_extended"): without the other contacts of i and without i itself.
 
