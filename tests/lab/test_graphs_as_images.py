@@ -50,7 +50,11 @@ def graphs(count: int, atoms: tuple[int, ...], bonds: tuple[int, ...] | None, ta
         pairs = Rows.join([torch.ones(n, n).triu(1).nonzero() for n in sizes])
         targets = pairs.like((whole(3, len(pairs.values)) == 0).float())
     else:
-        targets = torch.rand(count, int(target), generator=random).round() if target == "10" else torch.rand(count, 11, generator=random)
+        targets = (
+            torch.rand(count, int(target), generator=random).round()
+            if target == "10"
+            else torch.rand(count, 11, generator=random)
+        )
     return PackedGraphs(nodes, links, targets, features, pairs, node_kinds=atoms, edge_kinds=bonds)
 
 
@@ -72,7 +76,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tiny = {"width": 16, "layers": 1, "heads": 2, "feed_forward": 32, "eps": 1e-12}
     for name in backbones.BACKBONES:
         family = "bert" if name == "minilm" else "vit"
-        one = backbones.Backbone({"family": family, **tiny}, lambda family=family: tmp_path / family, "nothing")
+        one = backbones.Backbone({"family": family, **tiny}, lambda family=family: tmp_path / family, "nothing", grid=3)
         monkeypatch.setitem(backbones.BACKBONES, name, one)
 
 

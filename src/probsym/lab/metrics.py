@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torchmetrics.functional import mean_absolute_error as _mean_absolute_error
-from torchmetrics.functional.classification import binary_average_precision, multiclass_accuracy
 
 from probsym.checks import check_size
 from probsym.errors import NonFiniteError, RangeError, ShapeError
@@ -65,6 +63,8 @@ def average_precision(scores: Tensor, labels: Tensor) -> Tensor:
     if scores.dim() != 2 or scores.shape != labels.shape:
         raise ShapeError(f"Expected scores and labels (examples, labels) (got {_shapes(scores, labels)})")
     _check_finite(scores)
+    from torchmetrics.functional.classification import binary_average_precision  # noqa: PLC0415, slow to import
+
     found = []
     for score, label in zip(scores.T, labels.T, strict=True):
         known = label == label  # noqa: PLR0124, what is not NaN
@@ -91,10 +91,14 @@ def mean_absolute_error(output: Tensor, targets: Tensor) -> Tensor:
     if output.shape != targets.shape or output.numel() == 0:
         raise ShapeError(f"Expected output and targets of one shape, not empty (got {_shapes(output, targets)})")
     _check_finite(output)
-    return _mean_absolute_error(output.double().flatten(), targets.double().flatten())
+    from torchmetrics.functional import mean_absolute_error as absolute_error  # noqa: PLC0415, slow to import
+
+    return absolute_error(output.double().flatten(), targets.double().flatten())
 
 
 def _accuracy(chosen: Tensor, labels: Tensor, classes: int) -> Tensor:
+    from torchmetrics.functional.classification import multiclass_accuracy  # noqa: PLC0415, slow to import
+
     return multiclass_accuracy(chosen, labels, classes, average="macro").double()
 
 
