@@ -14,24 +14,6 @@ from probsym.lab.recipes.nbody import METHODS, RECIPES, NBody, as_examples
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
 
-NAMES = {recipe.name: recipe for recipe in RECIPES if recipe.name != "nbody/egnn"}
-
-
-def particles(count: int = 12) -> Particles:
-    start = published_start(count)
-    frames = simulate(start, (1, 2))
-    x, v, y = (torch.from_numpy(one).mT.contiguous() for one in (*frames[1], frames[2][0]))
-    return Particles(x, v, torch.from_numpy(start.charges).unsqueeze(-1), y)
-
-
-EXAMPLES = as_examples(particles())
-
-
-class Few(NBody):
-    def load(self) -> Splits:
-        return Splits(*(EXAMPLES.take(slice(first, first + 4)) for first in (0, 4, 8)))
-
-
 def in_double(examples: Examples) -> list[torch.Tensor]:
     return [one.double() for one in examples.inputs]
 
