@@ -8,15 +8,15 @@ from probsym.errors import DtypeError, ShapeError
 LARGEST = 8
 """The largest d for which the number of sweeps has been measured."""
 MORE_SWEEPS = 3
-"""Sweeps beyond d. The worst of a million matrices of all kinds needed one, in float64."""
+"""Sweeps beyond d. The worst of 800,000 matrices of many kinds needed one, in float64."""
 
 
 @torch.no_grad()
 def jacobi(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues (*batch, d), ascending, and eigenvectors (*batch, d, d), columns, of symmetric matrices; d up to 8.
 
-    They are those of `torch.linalg.eigh`, to rounding, up to signs and to the basis where eigenvalues repeat. That waits
-    for the host; this is a fixed sequence of tensor operations, which can be captured as a CUDA graph or compiled.
+    They are those of `torch.linalg.eigh`, to rounding, up to signs and to the basis where eigenvalues repeat. On a GPU
+    that one waits for the host; this is a fixed sequence of tensor operations, which can be captured as a CUDA graph.
     Without gradient.
 
     A sweep turns every pair of columns p, q once, by the angle that makes `a_pq` zero: `tan 2t = 2 a_pq / (a_qq -
