@@ -27,18 +27,18 @@ COPIES = {"__array__", "cpu", "numpy", "tolist"}
 
 
 class HostWaitError(AssertionError):
-    """Something in a step waits for the host."""
+    """Something makes the host wait."""
 
 
 class _Operations(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         if name in WAITING:
-            raise HostWaitError(f"Expected nothing to wait for the host (got {func}: {WAITING[name]})")
+            raise HostWaitError(f"Expected nothing to wait for a GPU (got {func}: {WAITING[name]})")
         if name in ("index", "index_put", "index_put_") and any(_masks(one) for one in args[1]):
-            raise HostWaitError(f"Expected nothing to wait for the host (got {func} with a mask)")
+            raise HostWaitError(f"Expected nothing to wait for a GPU (got {func} with a mask)")
         if func is torch.ops.aten.repeat_interleave.Tensor:
-            raise HostWaitError(f"Expected nothing to wait for the host (got {func})")
+            raise HostWaitError(f"Expected nothing to wait for a GPU (got {func})")
         return func(*args, **(kwargs or {}))
 
 
@@ -47,7 +47,7 @@ class _Copies(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in COPIES:
-            raise HostWaitError(f"Expected nothing to wait for the host (got {func.__name__})")
+            raise HostWaitError(f"Expected nothing to wait for a GPU (got {func.__name__})")
         return func(*args, **(kwargs or {}))
 
 
@@ -57,6 +57,6 @@ def _masks(index: Tensor | None) -> bool:
 
 @contextmanager
 def no_host_waits() -> Iterator[None]:
-    """Within it, forward and backward, `HostWaitError` is raised by whatever would wait for the host on a GPU."""
+    """Within it, forward and backward, `HostWaitError` is raised by whatever would make the host wait for a GPU."""
     with _Copies(), _Operations():
         yield

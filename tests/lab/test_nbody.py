@@ -133,7 +133,7 @@ def small_engine(name: str) -> Engine:
 
 @pytest.mark.usefixtures("as_on_a_gpu")
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_in_a_training_step_waits_for_the_host(name: str) -> None:
+def test_nothing_in_a_training_step_waits_for_a_gpu(name: str) -> None:
     engine, index = small_engine(name), torch.arange(4)
     with no_host_waits():
         found = engine.train_step(index, 0, 0)

@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of small symmetric matrices, with nothing in it that waits for a GPU."""
+"""Eigenvalues and eigenvectors of small symmetric matrices, with nothing to wait for on a GPU."""
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ def jacobi(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues (*batch, d), ascending, and eigenvectors (*batch, d, d), columns, of symmetric matrices; d up to 8.
 
     They are those of `torch.linalg.eigh`, to rounding, up to signs and to the basis where eigenvalues repeat. On a GPU
-    that one waits for the host; this is a fixed sequence of tensor operations, which can be captured as a CUDA graph.
+    the host waits for that; this is a fixed sequence of tensor operations, which can be captured as a CUDA graph.
     Without gradient.
 
     A sweep turns every pair of columns p, q once, by the angle that makes `a_pq` zero: `tan 2t = 2 a_pq / (a_qq -

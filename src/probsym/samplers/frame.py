@@ -189,7 +189,7 @@ def _rows(x: Tensor, term: Term, name: str) -> Tensor:
 
 
 def _solver(points: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """What finds the principal axes: on a GPU nothing that waits for the host, on a CPU what is fastest."""
+    """What finds the principal axes: on a GPU one that no host waits for, on a CPU the fastest."""
     waits = points.device.type != "cpu" and points.shape[-1] <= LARGEST
     return jacobi if waits else torch.linalg.eigh
 
