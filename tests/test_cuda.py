@@ -1,13 +1,19 @@
 """The same numbers on a GPU as on a CPU, for whatever has its own path through the hardware."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
 from probsym import Signature, groups
+from probsym.lab.run import Options, make_fabric
+from probsym.lab.training import initial_weights, make_engine
 from probsym.ops import gram_schmidt, short_attention, soft_sort
+from probsym.ops.jacobi import jacobi
 from probsym.testing import assert_equivariant, assert_group_laws
 from tests.data.packing import packed, several
+from tests.lab.nbody_cases import NAMES, Few
 from tests.symmetrized_cases import SAMPLERS, SETTINGS, applies, make_inputs, make_model
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -149,6 +155,50 @@ def test_no_synchronisation_in_a_training_step_of_a_model(setting: str, estimate
         step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@pytest.mark.parametrize("setting", ["O(3)", "S x SE(3)"])
+def test_no_synchronisation_in_a_training_step_with_a_frame(setting: str) -> None:
+    case = SETTINGS[setting]
+    inputs, mask = make_inputs(case, torch.float32, "holes", torch.Generator().manual_seed(1))
+    inputs = [x.cuda() for x in inputs]
+    mask = torch.utils._pytree.tree_map(lambda one: one.cuda(), mask)
+    model = make_model(case, case.outputs[0], "Frame", torch.float32).cuda().train()
+    model(*inputs, mask=mask).square().mean().backward()  # what is made once may wait
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        model(*inputs, mask=mask).square().mean().backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_training_step_of_particles_can_be_captured(name: str) -> None:
+    recipe, found = replace(NAMES[name], task=Few), []
+    settings = replace(recipe.settings, batch_size=4, samples=2, dropout=0.0)
+    for capture in (False, True):
+        engine = make_engine(recipe, settings, make_fabric(Options("cuda")), capture=capture)
+        engine.model.load_state_dict(initial_weights(recipe, settings, 0))
+        engine.model.train()
+        index = torch.arange(4, device="cuda")
+        found.append([float(engine.train_step(index, 0, step)[0]) for step in range(3)])
+    plain, captured = found
+    assert plain[0] == pytest.approx(captured[0], rel=1e-4)
+    assert plain == pytest.approx(captured, rel=1e-2)
+    assert len(set(captured)) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("d", [1, 2, 3, 8])
+def test_jacobi(d: int, dtype: torch.dtype) -> None:
+    x = torch.randn(100, d, d, dtype=dtype)
+    matrix = x + x.mT
+    values, vectors = jacobi(matrix.cuda())
+    rounding = 100 * torch.finfo(dtype).eps
+    assert close(values, torch.linalg.eigvalsh(matrix), rounding)
+    assert close((vectors * values.unsqueeze(-2)) @ vectors.mT, matrix, rounding)
+    assert close(vectors.mT @ vectors, torch.eye(d).expand(100, d, d), rounding)
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, while compiling

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,12 @@ from probsym.testing import assert_equivariant
 
 transformers = pytest.importorskip("transformers")
 
-RECIPES = {one.name: one for one in (*pattern.RECIPES, *molecules.RECIPES)}
-SHAPE = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+NODES = 9
+RECIPES = {one.name: one for one in pattern.RECIPES} | {
+    one.name: replace(one, build=partial(one.build, sizes=(NODES, *one.build.keywords["sizes"][1:])))
+    for one in molecules.RECIPES
+}
+SHAPE = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 COUNTS = {"train": 50, "valid": 11, "test": 12}
 
 
@@ -38,7 +43,7 @@ def graphs(count: int, atoms: tuple[int, ...], bonds: tuple[int, ...] | None, ta
     for n in sizes:
         upper = torch.rand(n, n, generator=random).triu(1) > 0.5
         edges.append((upper | upper.T).nonzero())
-    nodes = Rows.join([torch.stack([whole(one, n) for one in atoms], -1) for n in sizes], most=9)
+    nodes = Rows.join([torch.stack([whole(one, n) for one in atoms], -1) for n in sizes], most=NODES)
     links = Rows.join(edges)
     features = None
     if bonds is not None:
@@ -62,6 +67,7 @@ def graphs(count: int, atoms: tuple[int, ...], bonds: tuple[int, ...] | None, ta
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Few graphs, and tiny encoders with weights of their own."""
     monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(pattern, "NODES", NODES)
     monkeypatch.setattr(pattern, "pattern", lambda: {n: graphs(c, (3,), None, "nodes") for n, c in COUNTS.items()})
     atoms, bonds = (17, 3, 7, 7, 5, 1, 6, 2, 2), (4, 1, 2)
     sets = {"peptides_func": (atoms, bonds, "10"), "peptides_struct": (atoms, bonds, "11")}
@@ -73,7 +79,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     vit.save_pretrained(tmp_path / "vit")
     bert = transformers.BertModel(transformers.BertConfig(**SHAPE, vocab_size=5), add_pooling_layer=False)
     bert.save_pretrained(tmp_path / "bert")
-    tiny = {"width": 16, "layers": 1, "heads": 2, "feed_forward": 32, "eps": 1e-12}
+    tiny = {"width": 8, "layers": 1, "heads": 2, "feed_forward": 16, "eps": 1e-12}
     for name in backbones.BACKBONES:
         family = "bert" if name == "minilm" else "vit"
         one = backbones.Backbone({"family": family, **tiny}, lambda family=family: tmp_path / family, "nothing", grid=3)

@@ -6,30 +6,17 @@ import pytest
 import torch
 
 from probsym import Symmetrized, testing
-from probsym.data import Particles
-from probsym.data.nbody import published_start, simulate
-from probsym.lab.examples import Examples, Splits
+from probsym.lab.engine import Engine
+from probsym.lab.examples import Examples
 from probsym.lab.recipe import Recipe
-from probsym.lab.recipes.nbody import METHODS, RECIPES, NBody, as_examples
+from probsym.lab.recipes.nbody import METHODS, RECIPES, NBody
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
-
-NAMES = {recipe.name: recipe for recipe in RECIPES if recipe.name != "nbody/egnn"}
-
-
-def particles(count: int = 12) -> Particles:
-    start = published_start(count)
-    frames = simulate(start, (1, 2))
-    x, v, y = (torch.from_numpy(one).mT.contiguous() for one in (*frames[1], frames[2][0]))
-    return Particles(x, v, torch.from_numpy(start.charges).unsqueeze(-1), y)
-
-
-EXAMPLES = as_examples(particles())
-
-
-class Few(NBody):
-    def load(self) -> Splits:
-        return Splits(*(EXAMPLES.take(slice(first, first + 4)) for first in (0, 4, 8)))
+from probsym.ops import permute
+from probsym.ops.jacobi import jacobi
+from probsym.samplers import frame
+from tests.host_waits import HostWaitError, no_host_waits
+from tests.lab.nbody_cases import EXAMPLES, NAMES, Few, particles
 
 
 def in_double(examples: Examples) -> list[torch.Tensor]:
@@ -126,6 +113,53 @@ def test_runs_are_trained_and_tested(name: str, tmp_path: Path, monkeypatch: pyt
     wanted = {"nbody/transformer-ps": {2, 3, 5}, "nbody/gnn-fa": {1}, "nbody/gnn-canonical": {1}}[name]
     assert set(drawn) == wanted
     assert ("test_mse@5" in metrics) == ("test_mse_at_end@5" in metrics) == (5 in wanted)
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ways that tensors on a GPU go, for those that a CPU has its own for."""
+    monkeypatch.setattr(frame, "_solver", lambda points: jacobi)
+    monkeypatch.setattr(permute, "_traced", lambda: True)
+
+
+def small_engine(name: str) -> Engine:
+    """In training, with an optimiser that waits for nothing; Adam's way not to is for GPUs alone."""
+    recipe = replace(NAMES[name], task=Few)
+    engine = make_engine(recipe, replace(recipe.settings, batch_size=4, samples=2), make_fabric(Options("cpu")))
+    engine.optimiser = torch.optim.SGD(engine.model.parameters(), lr=1e-3)
+    engine.model.train()
+    return engine
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_in_a_training_step_waits_for_a_gpu(name: str) -> None:
+    engine, index = small_engine(name), torch.arange(4)
+    with no_host_waits():
+        found = engine.train_step(index, 0, 0)
+    assert found.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["nbody/gnn-fa", "nbody/transformer-fa"])
+def test_the_solver_of_a_cpu_would_be_noticed(name: str) -> None:
+    engine, index = small_engine(name), torch.arange(4)
+    with pytest.raises(HostWaitError, match="eigh"), no_host_waits():
+        engine.train_step(index, 0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
+@pytest.mark.parametrize("name", ["nbody/gnn-fa", "nbody/transformer-fa"])
+def test_losses_of_a_step_compile_in_one_graph(name: str) -> None:
+    engine = small_engine(name)
+    batch = engine.data.train
+    noise = engine._noise(engine.model, batch)
+    wanted = engine._losses(batch, noise)
+    torch._dynamo.reset()
+    found = torch.compile(engine._losses, backend="aot_eager", fullgraph=True)(batch, noise)
+    found[0].backward()
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_data_are_simulated_once_with_progress(

@@ -9,7 +9,9 @@ import torch
 from scipy import stats
 
 from probsym import Symmetrized, bases, errors, groups, samplers, testing
-from probsym.samplers.frame import _spectral_keys
+from probsym.ops.jacobi import jacobi
+from probsym.samplers import frame as module
+from probsym.samplers.frame import CLOSE, _spectral_keys
 
 DTYPES = [torch.float64, torch.float32]
 NEVER = 1e-4
@@ -490,6 +492,37 @@ def test_pose_of_axial_vectors_is_equivariant(d, output):
     x = torch.randn(3, 4, d, generator=seeded(), dtype=torch.float64)
     for seed in range(3):
         testing.assert_equivariant(model, x, generator=seeded(seed))
+
+
+# the solver of a GPU
+
+
+@pytest.mark.parametrize(
+    ("device", "d", "wanted"),
+    [("cpu", 3, torch.linalg.eigh), ("meta", 3, jacobi), ("meta", 8, jacobi), ("meta", 9, torch.linalg.eigh)],
+)
+def test_only_what_waits_has_another_solver(device, d, wanted):
+    assert module._solver(torch.empty(2, 5, d, device=device)) is wanted
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("permuted", [False, True])
+@pytest.mark.parametrize("group", [groups.O(3), groups.SO(3), groups.E(3), groups.SE(3)], ids=repr)
+@pytest.mark.parametrize("solid", ["any", *SOLIDS])
+def test_frames_are_the_same_with_either_solver(solid, group, permuted, dtype, monkeypatch):
+    x = torch.randn(20, 5, 3, generator=seeded()) if solid == "any" else torch.tensor(SOLIDS[solid]).unsqueeze(0)
+    x = x.to(dtype)
+    term = "n d:point" if isinstance(group, groups.E) else "n d"
+    bound = {"d": group} | ({"n": groups.S()} if permuted else {})
+    model = Symmetrized(lambda x: x, f"{term} -> {term}", bound, FRAME())
+    noise = model.noise(x, generator=seeded(1))
+    wanted = model.estimate(x, noise=noise)
+    monkeypatch.setattr(module, "_solver", lambda points: jacobi)
+    found = model.estimate(x, noise=noise)
+    torch.testing.assert_close(found.elements["d"], wanted.elements["d"], rtol=0, atol=4 * CLOSE[dtype])
+    assert not permuted or torch.equal(found.elements["n"], wanted.elements["n"])
+    for one, other in zip(found.parts, wanted.parts, strict=True):
+        assert torch.equal(one.exact, other.exact)
 
 
 # malformed calls and corners

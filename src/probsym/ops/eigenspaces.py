@@ -1,5 +1,6 @@
 """Eigenvectors of symmetric matrices, grouped into eigenspaces: only the spaces are well defined, never the vectors."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -28,10 +29,12 @@ class Eigenspaces(NamedTuple):
         return self.vectors.square() @ member.to(self.vectors.dtype)
 
 
-def eigenspaces(matrix: Tensor, tolerance: Tensor | float) -> Eigenspaces:
+def eigenspaces(
+    matrix: Tensor, tolerance: Tensor | float, solve: Callable[[Tensor], tuple[Tensor, Tensor]] = torch.linalg.eigh
+) -> Eigenspaces:
     """The eigenspaces of symmetric matrices (*batch, n, n); eigenvalues closer than `tolerance |matrix|` are one.
 
-    The tolerance is a number, or (*batch, 1).
+    The tolerance is a number, or (*batch, 1). What solves them returns eigenvalues, ascending, and eigenvectors.
 
     Computed in float64 and without gradient.
 
@@ -39,7 +42,7 @@ def eigenspaces(matrix: Tensor, tolerance: Tensor | float) -> Eigenspaces:
     >>> spaces.space.tolist(), spaces.diagonals()[:, 1].tolist()
     ([0, 1, 1], [1.0, 0.0, 1.0])
     """
-    values, vectors = torch.linalg.eigh(matrix.detach().double())
+    values, vectors = solve(matrix.detach().double())
     values, vectors = values.flip(-1), vectors.flip(-1)
     gaps = values[..., :-1] - values[..., 1:]
     apart = gaps > tolerance * values.abs().amax(-1, keepdim=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from probsym.groups import SE, SO, E, O, S
 from probsym.groups.orthogonal import determinant_sign
 from probsym.ops import Order, gram_schmidt
 from probsym.ops.eigenspaces import Eigenspaces, eigenspaces
+from probsym.ops.jacobi import LARGEST, jacobi
 from probsym.ops.ranks import lexicographic_ranks
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads
@@ -133,7 +133,7 @@ class Frame(Sampler):
         group = batch.signature.groups[d]
         points = _rows(*inputs[0], d)
         close = _closeness(points, batch.centroids.get(d), batch.dtype)
-        spaces = eigenspaces(points.mT @ points, close)
+        spaces = eigenspaces(points.mT @ points, close, _solver(points))
         simple = spaces.simple()
         each = Eigenspaces(spaces.vectors.unsqueeze(1), spaces.space.unsqueeze(1))
         drawn = noise.completion[d][..., : points.shape[-1]].double()
@@ -188,6 +188,12 @@ def _rows(x: Tensor, term: Term, name: str) -> Tensor:
     return x.movedim(place, -1).flatten(1, -2).double() if x.dim() > 2 else x.unsqueeze(1).double()
 
 
+def _solver(points: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """What finds the principal axes: on a GPU one that no host waits for, on a CPU the fastest."""
+    waits = points.device.type != "cpu" and points.shape[-1] <= LARGEST
+    return jacobi if waits else torch.linalg.eigh
+
+
 def _closeness(points: Tensor, centroid: Tensor | None, dtype: torch.dtype) -> Tensor:
     """What counts as equal for points (B, m, d), relative to their size: (B, 1); more where centring lost digits."""
     close = torch.full((len(points), 1), CLOSE[dtype], dtype=torch.float64, device=points.device)
@@ -209,8 +215,10 @@ def _coordinates(x: Tensor, term: Term, n: str, d: str, axes: Tensor) -> Tensor:
 
 def _with_signs(axes: Tensor) -> Tensor:
     """The axes (B, 1, d, d) with every choice of signs for the columns, (B, 2^d, d, d); the last sign runs fastest."""
-    signs = torch.tensor(list(product((1.0, -1.0), repeat=axes.shape[-1])), dtype=axes.dtype, device=axes.device)
-    return axes * signs.unsqueeze(-2)
+    d = axes.shape[-1]
+    places = torch.arange(d - 1, -1, -1, device=axes.device)
+    minus = torch.arange(2**d, device=axes.device).unsqueeze(-1) >> places & 1
+    return axes * (1 - 2 * minus).to(axes.dtype).unsqueeze(-2)
 
 
 def _proper(axes: Tensor) -> Tensor:
