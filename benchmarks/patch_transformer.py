@@ -46,10 +46,9 @@ def graphs(batch: int, n: int, degree: float, bonds: int, device: torch.device) 
     upper = (chance > 1 - degree / (0.75 * n)) & mask.unsqueeze(1) & mask.unsqueeze(2)
     adjacency = (upper | upper.mT).float()
     kinds = torch.randint(bonds, (batch, n, n), generator=generator, device=device) if bonds else None
-    found = (adjacency,)
-    if kinds is not None:
-        found = (*found, nn.functional.one_hot(kinds, bonds) * adjacency.unsqueeze(-1))
-    return mask, *found
+    if kinds is None:
+        return mask, adjacency
+    return mask, adjacency, nn.functional.one_hot(kinds, bonds) * adjacency.unsqueeze(-1)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from probsym.lab.analyses.analysis import Questions, numbers_of, write_analysis
 from probsym.lab.analyses.draws import by_draws, couplings_of
 from probsym.lab.analyses.equivariance import by_move, moves
 from probsym.lab.analyses.parts import by_part
+from probsym.lab.analyses.tolerance import by_tolerance
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples, Splits
 from probsym.lab.recipe import Settings, Task
@@ -167,9 +168,25 @@ def test_parts_and_what_they_leave_out_add_up() -> None:
     assert rows["all"]["spread"] == 0
 
 
+def test_a_smaller_tolerance_takes_more_draws() -> None:
+    engine = engine_with(averaged())
+    rows = by_tolerance(engine, Questions(samples=600), quiet)
+    assert [row["tolerance"] for row in rows] == sorted((row["tolerance"] for row in rows), reverse=True)
+    assert rows[0]["least"] == 30  # fewer do not tell
+    assert [row["draws"] for row in rows] == sorted(row["draws"] for row in rows)
+    assert rows[-1]["most"] == 600
+    for row in rows:
+        assert row["least"] <= row["draws"] <= row["most"]
+        assert (row["reached"] == 1) == (row["most"] < 600)
+    # where all came to the tolerance, so did their loss: the prediction without draws would be exact
+    assert all(row["loss"] < row["tolerance"] ** 2 for row in rows if row["reached"] == 1)
+    with pytest.raises(RunError, match="a model that averages over draws"):
+        by_tolerance(engine_with(First()), Questions(), quiet)
+
+
 def test_fewer_examples_can_be_asked() -> None:
     for name, analysis in ANALYSES.items():
-        rows = analysis(engine_with(averaged()), Questions(examples=4, samples=2, repeats=1), quiet)
+        rows = analysis(engine_with(averaged()), Questions(examples=4, samples=40, repeats=1), quiet)
         assert max(row["examples"] for row in rows) == 4, name
 
 

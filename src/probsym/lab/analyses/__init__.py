@@ -4,7 +4,13 @@ from probsym.lab.analyses.analysis import Analysis
 from probsym.lab.analyses.draws import by_draws
 from probsym.lab.analyses.equivariance import by_move
 from probsym.lab.analyses.parts import by_part
+from probsym.lab.analyses.tolerance import by_tolerance
 
-ANALYSES: dict[str, Analysis] = {"draws": by_draws, "equivariance": by_move, "parts": by_part}
+ANALYSES: dict[str, Analysis] = {
+    "draws": by_draws,
+    "equivariance": by_move,
+    "parts": by_part,
+    "tolerance": by_tolerance,
+}
 
 __all__ = ["ANALYSES", "Analysis"]

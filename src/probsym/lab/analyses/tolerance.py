@@ -1,0 +1,65 @@
+"""How many draws it takes to know a prediction to a tolerance, each input getting as many as it needs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from probsym.errors import RunError
+from probsym.lab.analyses.analysis import Questions, Row, numbers_of, test_set
+from probsym.lab.engine import Engine
+from probsym.lab.progress import Show
+from probsym.lab.seeds import derived
+from probsym.symmetrized import Symmetrized
+
+TOLERANCES = (0.5, 0.2, 0.1, 0.05, 0.02)
+"""As shares of the deviation of the targets."""
+
+
+def by_tolerance(engine: Engine, questions: Questions, show: Show) -> list[Row]:
+    """One row for each tolerance of the standard error: the draws that inputs got, and the loss.
+
+    `least`, `draws` and `most` are the smallest, mean and largest number of draws, which end at `samples` of the
+    questions; `reached` is the share of inputs that came to the tolerance.
+    """
+    model = engine.model
+    if not isinstance(model, Symmetrized) or not engine.draws:
+        raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
+    examples, _ = test_set(engine, questions)
+    scale = float(examples.targets.double().std())
+    model.eval()
+    rows = []
+    for place, share in enumerate(TOLERANCES):
+        generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, "tolerance", place))
+        counts, losses, reached = [], [], 0
+        for i in range(examples.size):
+            one = examples.take(slice(i, i + 1))
+            with torch.no_grad():
+                found = model.estimate(
+                    *one.inputs,
+                    mask=one.mask,
+                    index=one.ids,
+                    samples=2,
+                    tol=share * scale,
+                    max_samples=questions.samples,
+                    generator=generator,
+                )
+            assert isinstance(found.mean, Tensor)
+            assert isinstance(found.stderr, Tensor)
+            counts.append(found.samples)
+            reached += bool((found.stderr <= share * scale).all())
+            losses.append(engine.task.losses(found.mean.double(), one.targets.double()).cpu())
+        drawn = torch.tensor(counts, dtype=torch.float64)
+        rows.append(
+            {
+                "tolerance": share * scale,
+                "examples": examples.size,
+                "least": int(drawn.min()),
+                "draws": float(drawn.mean()),
+                "most": int(drawn.max()),
+                "reached": reached / examples.size,
+                **numbers_of(torch.cat(losses).unsqueeze(0)),
+            }
+        )
+        show(place + 1, len(TOLERANCES), f"tolerance {share * scale:.3g}")
+    return rows
