@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,8 @@ from tests.lab.cases import METHODS, SETTINGS, Tiny
 DATA = Path(os.environ.get("PROBSYM_DATA", ""))
 real = pytest.mark.skipif(not (DATA / "exp_graphsat.npz").is_file(), reason="no EXP in PROBSYM_DATA")
 FEW = torch.arange(4)
+SMALL = ("exp", "exp-classify", "graph8c", "demo")
+IMAGES = ("pattern", "peptides-func", "peptides-struct", "pcqm-contact")
 
 
 @cache
@@ -34,7 +37,7 @@ def examples_of(task: str) -> Examples:
 
 
 @real
-@pytest.mark.parametrize("name", [name for name in RECIPES if not name.startswith("nbody/")])
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.split("/")[0] in SMALL])
 def test_every_recipe_runs_on_four_real_graphs(name: str) -> None:
     recipe, (task, _, row) = RECIPES[name], name.partition("/")
     model = recipe.build(replace(recipe.settings, samples=2, eval_samples=2)).eval()
@@ -95,14 +98,16 @@ def test_names_are_a_task_and_a_row_and_all_different() -> None:
     for name, recipe in RECIPES.items():
         assert recipe.name == name
         task, _, row = name.partition("/")
-        assert task in ("exp", "exp-classify", "graph8c", "nbody", "demo")
-        if task == "nbody":
+        assert task in (*SMALL, *IMAGES, "nbody")
+        if task in IMAGES:
+            assert re.fullmatch(r"(vit-(ti|s|b)|galileo|minilm)-(scratch|pretrained)-(ga|fa|canonical|ps)", row)
+        if task not in SMALL:
             continue
         assert (
             row.removesuffix("-sum") in ("gin", "gcn")
             or row.removeprefix("mlp-").removeprefix("gin-id-") in GRAPH_METHODS
         )
-    assert len(RECIPES) == 54
+    assert len(RECIPES) == 54 + (3 * 2 * 4 + 2 * 2) + 3 * 3 * 2
 
 
 def test_examples_are_numbered_and_padded_with_zeros() -> None:

@@ -49,10 +49,10 @@ _PATTERN = (Column("accuracy", "pattern", "test_accuracy", True),)
 _LRGB = (
     Column("Peptides-func AP", "peptides-func", "test_ap", True),
     Column("Peptides-struct MAE", "peptides-struct", "test_mae", False),
-    Column("PCQM-Contact Hits@1", "pcqm-contact", "hits@1", True),
-    Column("Hits@3", "pcqm-contact", "hits@3", True),
-    Column("Hits@10", "pcqm-contact", "hits@10", True),
-    Column("MRR", "pcqm-contact", "mrr", True),
+    Column("PCQM-Contact Hits@1", "pcqm-contact", "test_hits@1", True),
+    Column("Hits@3", "pcqm-contact", "test_hits@3", True),
+    Column("Hits@10", "pcqm-contact", "test_hits@10", True),
+    Column("MRR", "pcqm-contact", "test_mrr", True),
 )
 
 

@@ -93,7 +93,7 @@ def listing(results: Results, recipes: Container[str]) -> Table:
             for column in paper.columns:
                 place = cell(line, column, results)
                 number = "" if place.paper is None else f"{place.paper:g}"
-                status = _status(place, recipes)
+                status = _status(place, recipes, results.get(place.row or "", ()))
                 ours = spoken_number(place.ours)
                 shown.add_row(str(paper.number), line.title, place.row or "", place.metric, number, ours, status)
     return shown
@@ -108,9 +108,12 @@ def spoken_number(ours: tuple[float, float | None, int] | None) -> str:
     return middle if deviation is None else f"{middle} ± {deviation:.2g} ({seeds} seeds)"
 
 
-def _status(place: Cell, recipes: Container[str]) -> str:
+def _status(place: Cell, recipes: Container[str], runs: Sequence[Mapping[str, Any]]) -> str:
     if place.row is None:
         return "published only" if place.paper is not None else "published as diverged, or not at all"
     if place.ours is not None:
         return f"done, {place.ours[2]} seed{'s' if place.ours[2] > 1 else ''}"
+    others = {", ".join(f"{name}={value}" for name, value in one["changed"].items()) for one in runs if one["changed"]}
+    if others:
+        return f"only with {' and with '.join(sorted(others))}"
     return "not run yet" if place.row in recipes else "no recipe yet"
