@@ -157,7 +157,8 @@ class Symmetrized(Saved, nn.Module):
           each batch item); best for a number of draws that is a power of two. No standard error, and no `tol`. Draw by
           draw only: for g x all draws together need not be distributed as those for x, moved by g.
         - "stratified": for `Haar` and `FromHaar`, elements of S on up to 7 items, of C and of D are drawn without
-          replacement. No standard error, and no `tol`.
+          replacement, and so are, in up to 3 dimensions, the signed permutations of the axes that a rotation is
+          followed by: 48 for O(3). No standard error, and no `tol`.
 
         Samplers that list elements have nothing to couple, unless `samples` are drawn from what they list.
         """

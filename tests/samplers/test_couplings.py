@@ -164,7 +164,7 @@ def test_elements_of_finite_groups_are_uniform(coupling, group, place):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("place", [0, 1, 4])
-@pytest.mark.parametrize("coupling", ["antithetic", "quasi"])
+@pytest.mark.parametrize("coupling", ["antithetic", "quasi", "stratified"])
 @pytest.mark.parametrize("group", [groups.SO(3), groups.E(3)], ids=repr)
 def test_rotations_are_uniform(coupling, group, place, dtype):
     found = drawn(coupling, group, 5, batch=3000, dtype=dtype)[:, place]
@@ -434,7 +434,41 @@ def test_stratified_order_is_random():
     assert (again - 1 / 7).abs().max() < 0.03
 
 
-def test_rotations_beside_permutations_stay_independent():
+@pytest.mark.parametrize("group", [groups.O(2), groups.SO(2), groups.O(3), groups.SO(3), groups.SE(3)], ids=repr)
+def test_rotations_come_in_blocks_that_cover_the_signed_permutations(group):
+    d = group.d
+    proper = isinstance(group, groups.SO | groups.SE)
+    many = math.factorial(d) * 2**d // (2 if proper else 1)
+    found = drawn("stratified", group, 2 * many + 1, batch=3)[..., :d]
+    for block in found:
+        # each is one uniform element times a signed permutation: h' g has entries 0, 1 and -1 within a block
+        inside = (block.unsqueeze(1).mT @ block).round(decimals=6).abs()
+        same = ((inside == 0) | (inside == 1)).flatten(2).all(-1)
+        sizes = sorted(same.sum(1).unique().tolist())
+        assert sizes == [1, many]
+        one = block[same[int((same.sum(1) == many).nonzero()[0])]]
+        assert len(torch.unique(one.round(decimals=6), dim=0)) == len(one)
+        if d == 3:
+            # so that functions of degree one and two average exactly
+            v = torch.tensor([0.3, -1.2, 0.7], dtype=torch.float64)
+            w = one @ v
+            assert w.mean(0).abs().max() < 1e-12
+            assert torch.allclose(w.mT @ w / many, v.square().sum() / 3 * torch.eye(3, dtype=torch.float64))
+
+
+def test_stratified_rotations_are_better_for_smooth_functions():
+    model, x = haar(groups.E(3))
+    x = 0.5 * x
+    exact = model(x, samples=200_000, generator=seeded(5))
+    errors_of = {
+        name: torch.stack([model(x, samples=48, coupling=name, generator=seeded(i)) - exact for i in range(40)])
+        for name in ("independent", "stratified")
+    }
+    small, large = (errors_of[name].square().mean() for name in ("stratified", "independent"))
+    assert small < 0.3 * large
+
+
+def test_rotations_beside_permutations_stay_different():
     bound = {"n": groups.S(), "d": groups.SO(3)}
     model = Symmetrized(first, "n d -> d", bound)
     noise = model.noise(torch.ones(1, 3, 3), samples=6, coupling="stratified", generator=seeded())
@@ -677,9 +711,9 @@ ERRORS = {
         r"sampler of uniform elements .*\(got Learned\)",
     ),
     "no finite factor": (
-        lambda: haar(groups.SO(3))[0](torch.ones(2, 4, 3), coupling="stratified"),
+        lambda: haar(groups.SO(4))[0](torch.ones(2, 4, 4), coupling="stratified"),
         errors.GroupError,
-        r"S, C or D among the groups .*\(got SO\(3\)\)",
+        r"S, C, D or rotations of at most 3 dimensions .*\(got SO\(4\)\)",
     ),
     "laws": (
         lambda: Symmetrized(first, "n c -> c", S, Weighted())(X, coupling="quasi"),

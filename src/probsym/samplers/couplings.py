@@ -11,14 +11,12 @@ from typing import Protocol
 import torch
 
 from probsym.errors import GroupError, RangeError
-from probsym.groups import S
-from probsym.groups.planar import PlanarGroup
 from probsym.samplers.antithetic import antithetic
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.noise import Noise
 from probsym.samplers.quasi import quasi
-from probsym.samplers.stratified import stratified
+from probsym.samplers.stratified import is_stratified, stratified
 from probsym.signature import Signature
 
 INDEPENDENT = "independent"
@@ -58,9 +56,11 @@ def check_coupling(name: str, sampler: Sampler, signature: Signature) -> str:
             found = type(sampler).__name__
             raise RangeError(f"Expected a sampler of uniform elements for coupling 'stratified' (got {found})")
         groups = signature.groups.values()
-        if not any(isinstance(group, S | PlanarGroup) for group in groups):
+        if not any(is_stratified(group) for group in groups):
             found = ", ".join(repr(group) for group in groups) or "none"
-            raise GroupError(f"Expected S, C or D among the groups for coupling 'stratified' (got {found})")
+            raise GroupError(
+                f"Expected S, C, D or rotations of at most 3 dimensions for coupling 'stratified' (got {found})"
+            )
     elif name != INDEPENDENT:
         sampler.noise_laws(signature)
     return name

@@ -1,14 +1,15 @@
-"""Elements of finite groups drawn without replacement."""
+"""Elements drawn without replacement: of finite groups, and of finite subgroups that rotations are spread by."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import torch
 from torch import Tensor
 
 from probsym.errors import GroupError
-from probsym.groups import S
+from probsym.groups import SO, E, Group, O, S
 from probsym.groups.planar import PlanarGroup
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
@@ -16,6 +17,8 @@ from probsym.samplers.noise import Noise
 
 MOST_ITEMS = 7
 """Real items whose permutations are stratified: 5040 of them."""
+MOST_DIMENSIONS = 3
+"""Of rotations that are stratified."""
 
 
 def stratified(
@@ -23,17 +26,19 @@ def stratified(
 ) -> Noise:
     """Noise whose K draws have each of the N elements of S, C or D floor(K / N) or ceil(K / N) times, in random order.
 
-    So has each finite factor of a product, and if K is the product of their orders, each combination comes once.
-    Rotations, ties and completions stay independent. The draws of a moved input are distributed as those of the input,
-    moved.
+    So has each finite factor of a product, and if K is the product of their orders, each combination comes once. In up
+    to three dimensions rotations are uniform ones, one for every N draws, times the N signed permutations of the axes
+    (those of a cube: 48, or 24 without reflections): a function of an axis averages exactly over each N, as does one
+    of degree three. Other rotations, ties and completions stay independent. The draws of a moved input are distributed
+    as those of the input, moved.
     """
     noise = sampler.noise(batch, draws, generator, start=start)
     groups, elements = batch.signature.groups, dict(noise.elements)
     turn = S().haar((len(batch),), size=draws, device=batch.device, generator=generator)
     period = torch.ones_like(turn[:, :1])
-    for key in elements:
+    for key, uniform in noise.elements.items():
         group = groups[key]
-        if not isinstance(group, S | PlanarGroup):
+        if not is_stratified(group):
             continue
         order, most = _orders(batch, key)
         # steps through the elements, one further after each time that all pairs with those before would come again
@@ -41,15 +46,50 @@ def stratified(
         period = period * order
         listed = torch.arange(most, device=batch.device) < order
         ranks = S().haar((len(batch),), mask=listed, generator=generator).gather(-1, step)
-        elements[key] = _permutations(batch, key, ranks) if isinstance(group, S) else ranks
+        if isinstance(group, S):
+            elements[key] = _permutations(batch, key, ranks)
+        elif isinstance(group, PlanarGroup):
+            elements[key] = ranks
+        else:
+            elements[key] = _rotations(group, uniform, turn // order, ranks)
     return noise._replace(elements=elements)
+
+
+def is_stratified(group: Group) -> bool:
+    """Whether there is something to draw without replacement."""
+    return isinstance(group, S | PlanarGroup) or (isinstance(group, O | E) and group.d <= MOST_DIMENSIONS)
+
+
+def signed_permutations(group: O | E) -> Tensor:
+    """The elements of the group that permute the axes and change signs, as matrices (N, d, d) in float64.
+
+    >>> len(signed_permutations(O(3))), len(signed_permutations(SO(3))), len(signed_permutations(O(2)))
+    (48, 24, 8)
+    """
+    rows = torch.eye(group.d, dtype=torch.float64)
+    orders = [rows[list(order)] for order in itertools.permutations(range(group.d))]
+    signs = [torch.tensor(one, dtype=torch.float64) for one in itertools.product((1.0, -1.0), repeat=group.d)]
+    found = torch.stack([order * sign for order in orders for sign in signs])
+    proper = isinstance(group.rotation if isinstance(group, E) else group, SO)
+    return found[torch.linalg.det(found) > 0] if proper else found
+
+
+def _rotations(group: Group, uniform: Tensor, block: Tensor, ranks: Tensor) -> Tensor:
+    """Of uniform elements (B, K, d, ...) those numbered by blocks (B, K), times signed permutations by their ranks."""
+    assert isinstance(group, O | E)
+    listed = signed_permutations(group).to(uniform)
+    at = block.view(*block.shape, 1, 1).expand_as(uniform)
+    chosen = uniform.gather(1, at)
+    turned = chosen[..., : group.d] @ listed[ranks]
+    return torch.cat([turned, chosen[..., group.d :]], -1)
 
 
 def _orders(batch: Batch, key: str) -> tuple[Tensor, int]:
     """How many elements the group on an axis has for each batch item, (B, 1), and the most that it can have."""
     group = batch.signature.groups[key]
-    if isinstance(group, PlanarGroup):
-        return torch.full((len(batch), 1), group.order, device=batch.device), group.order
+    if not isinstance(group, S):
+        many = group.order if isinstance(group, PlanarGroup) else len(signed_permutations(group))  # type: ignore[arg-type]
+        return torch.full((len(batch), 1), many, device=batch.device), many
     size = batch.sizes[key]
     real = torch.full((len(batch),), size, device=batch.device)
     real = batch.masks[key].sum(-1) if key in batch.masks else real

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probsym import groups, samplers
+from probsym import groups, nets, samplers
 from probsym.errors import RangeError, RunError
 from probsym.lab.analyses import ANALYSES
 from probsym.lab.analyses.analysis import Questions, numbers_of, write_analysis
@@ -117,7 +117,10 @@ def test_models_without_draws_are_refused() -> None:
 
 
 def test_couplings_are_those_that_the_sampler_has() -> None:
-    assert couplings_of(averaged("d")) == ["independent", "antithetic", "quasi"]
+    learned = samplers.Learned(nets.VNDGCNN(in_channels=1))
+    model = Symmetrized(First(), "n d:point -> d:point", Points.symmetry.groups, learned)
+    assert couplings_of(model) == ["independent", "antithetic", "quasi"]
+    assert couplings_of(averaged("d")) == ["independent", "antithetic", "quasi", "stratified"]
 
 
 def test_moves_of_a_symmetric_model_change_nothing_but_what_draws_leave_open() -> None:
