@@ -62,7 +62,7 @@ def outside(*words: str) -> subprocess.CompletedProcess[str]:
 def test_help_names_the_commands() -> None:
     done = outside("--help")
     assert done.returncode == 0
-    for name in ("list", "train", "evaluate", "table", "check", "demo"):
+    for name in ("list", "train", "evaluate", "analyse", "picture", "table", "check", "demo"):
         assert re.search(rf"│ {name} +", done.stdout)
 
 
@@ -72,7 +72,7 @@ def test_names_can_be_read_where_nobody_says_how_wide_the_page_is() -> None:
     assert done.returncode == 0
     for name in (name for name in recipes.RECIPES if not name.endswith(("gin-id-ps-fixed-noise", "-sum"))):
         assert name in done.stdout
-    for word in ("MLP-PS, fixed noise", "published only", "no recipe yet"):
+    for word in ("MLP-PS, fixed noise", "published only", "not run yet"):
         assert word in done.stdout
 
 
