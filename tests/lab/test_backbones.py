@@ -1,0 +1,64 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from probsym.bases import PatchTransformer
+from probsym.errors import CheckpointError, DataError
+from probsym.lab.backbones import BACKBONES, VITS
+
+pytest.importorskip("transformers")
+DATA = Path(os.environ.get("PROBSYM_DATA", ""))
+real = pytest.mark.skipif(
+    not (DATA / "galileo_nano_encoder.safetensors").is_file(), reason="no encoder in PROBSYM_DATA"
+)
+ARRAYS = "n 3, n n -> n 2"
+
+
+@real
+def test_the_satellite_encoder_is_loaded_whole() -> None:
+    found = BACKBONES["galileo"].pretrained(ARRAYS, 20)
+    new = BACKBONES["galileo"].new(ARRAYS, 20)
+    assert found.loaded is not None
+    assert len(found.loaded.loaded) == 66
+    assert not any(name.startswith("encoder") for name in found.loaded.new)
+    assert [one.shape for one in found.parameters()] == [one.shape for one in new.parameters()]
+    x, pairs = torch.rand(2, 20, 3), torch.ones(2, 20, 20)
+    assert found(x, pairs).isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["galileo", "minilm"])
+def test_weights_that_are_nowhere_are_asked_for_by_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
+    monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(DataError, match=rf"Expected .*{name}.* \(got "):
+        BACKBONES[name].pretrained(ARRAYS, 20)
+
+
+def test_weights_of_another_shape_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers  # noqa: PLC0415
+
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    bert = transformers.BertModel(transformers.BertConfig(**shape, vocab_size=5), add_pooling_layer=False)
+    bert.save_pretrained(tmp_path / "minilm")
+    monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
+    with pytest.raises(CheckpointError, match="Expected"):
+        BACKBONES["minilm"].pretrained(ARRAYS, 20)
+
+
+def test_sizes_are_those_of_their_names() -> None:
+    counts = {
+        name: sum(one.numel() for one in BACKBONES[name].new(ARRAYS, 20).encoder.parameters())
+        for name in (*VITS[:2], "minilm", "galileo")
+    }
+    assert {name: round(count / 1e6, 1) for name, count in counts.items()} == {
+        "vit-ti": 5.3,
+        "vit-s": 21.3,
+        "minilm": 10.6,
+        "galileo": 0.8,
+    }
+    assert isinstance(BACKBONES["vit-ti"].new(ARRAYS, 20), PatchTransformer)
+    assert all(one.learned_from for one in BACKBONES.values())
