@@ -115,7 +115,7 @@ def evaluate(
 
 @app.command()
 def analyse(
-    name: Annotated[str, typer.Argument(help="draws, equivariance, parts or tolerance.")],
+    name: Annotated[str, typer.Argument(help="concentration, draws, equivariance, parts or tolerance.")],
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
     examples: Annotated[int | None, typer.Option(min=1, help="Of the test set; all if not given.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="Draws, at most.")] = 200,

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from probsym import groups, nets, samplers
 from probsym.errors import RangeError, RunError
 from probsym.lab.analyses import ANALYSES
 from probsym.lab.analyses.analysis import Questions, numbers_of, write_analysis
+from probsym.lab.analyses.concentration import by_group, entropies
 from probsym.lab.analyses.draws import by_draws, couplings_of
 from probsym.lab.analyses.equivariance import by_move, moves
 from probsym.lab.analyses.parts import by_part
@@ -24,7 +26,7 @@ from probsym.lab.results import read_results, write_result
 from probsym.lab.run import Options, make_fabric
 from probsym.signature import Signature
 from probsym.symmetrized import Symmetrized
-from tests.lab.cases import PLAIN, engine_of
+from tests.lab.cases import METHODS, PLAIN, engine_of
 from tests.lab.test_results import result
 
 ITEMS = 4
@@ -185,6 +187,48 @@ def test_a_smaller_tolerance_takes_more_draws() -> None:
     assert all(row["loss"] < row["tolerance"] ** 2 for row in rows if row["reached"] == 1)
     with pytest.raises(RunError, match="a model that averages over draws"):
         by_tolerance(engine_with(First()), Questions(), quiet)
+
+
+def test_uniform_draws_are_as_spread_as_uniform_ones() -> None:
+    rows = {(row["group"][0], row["measure"]): row for row in by_group(engine_with(averaged()), Questions(), quiet)}
+    assert set(rows) == {("n", "row entropy"), ("n", "column entropy"), ("d", "spread")}
+    for row in rows.values():
+        assert row["model"] == pytest.approx(row["uniform"], rel=0.02)
+        assert (row["examples"], row["draws"]) == (10, 200)
+    assert rows["n", "row entropy"]["uniform"] == pytest.approx(math.log(ITEMS), rel=0.02)
+    assert rows["d", "spread"]["uniform"] == pytest.approx(1, abs=0.02)
+
+
+def test_a_distribution_at_one_point_is_not_spread() -> None:
+    class Still(samplers.Haar):
+        def forward(self, batch: samplers.Batch, noise: samplers.Noise) -> samplers.Draw:
+            one = super().forward(batch, noise)
+            same = {key: g[:, :1].expand_as(g) for key, g in one.elements.items()}
+            return replace(one, elements=same)
+
+    model = Symmetrized(First(), "n d:point -> d:point", Points.symmetry.groups, Still(), samples=2)
+    for row in by_group(engine_with(model), Questions(samples=20), quiet):
+        assert row["model"] == pytest.approx(0, abs=1e-6)
+        assert row["uniform"] > 0.5
+    with pytest.raises(RunError, match="a model that averages over draws"):
+        by_group(engine_with(First()), Questions(), quiet)
+
+
+def test_entropies_are_those_of_the_mean_matrix() -> None:
+    orders = torch.tensor([[[1, 0, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]])
+    mask = torch.tensor([[True, True, True, False]])
+    two = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
+    for found in entropies(orders, mask).values():
+        assert found.item() == pytest.approx(2 * two / 3)
+    graphs = engine_of(METHODS["ps"])
+    for row in by_group(graphs, Questions(samples=30, examples=5), quiet):
+        assert 0 < row["model"] < row["uniform"] + 0.1
+
+
+def test_models_of_tasks_without_a_word_on_symmetry_are_asked_about_their_own() -> None:
+    rows = by_move(engine_of(METHODS["ps"]), Questions(samples=4, examples=6), quiet)
+    assert [row["move"] for row in rows] == ["n: moved", "all"]
+    assert all(row["largest"] < 1e-9 for row in rows)
 
 
 def test_fewer_examples_can_be_asked() -> None:

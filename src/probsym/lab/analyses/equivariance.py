@@ -22,12 +22,16 @@ from probsym.testing.moved import Moved
 def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     """One row for each kind of move that the task is symmetric under: every example moved by an element of its own.
 
+    If the task does not say what that is, the model's own groups are taken.
+
     `moved_noise` and `largest` compare the prediction for the moved input with the moved prediction when the noise is
     moved along, root mean square and at most: what is left is rounding, or a lack of symmetry. `fresh` does so with
     draws of their own, as a user sees it: it falls with the number of draws. All in float64. `change` is what the move
     does to the prediction itself, to compare with.
     """
     symmetry = engine.task.symmetry
+    if symmetry is None and isinstance(engine.model, Symmetrized):
+        symmetry = engine.model.signature
     if symmetry is None:
         raise RunError(f"Expected a task that says what it is symmetric under (got {engine.task.name!r})")
     part = test_set(engine, questions)[0].double()
