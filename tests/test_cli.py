@@ -62,7 +62,7 @@ def outside(*words: str) -> subprocess.CompletedProcess[str]:
 def test_help_names_the_commands() -> None:
     done = outside("--help")
     assert done.returncode == 0
-    for name in ("list", "train", "evaluate", "analyse", "picture", "table", "check", "demo"):
+    for name in ("list", "train", "evaluate", "analyse", "inspect", "picture", "table", "check", "demo"):
         assert re.search(rf"│ {name} +", done.stdout)
 
 
@@ -367,6 +367,16 @@ def test_runs_are_analysed_and_the_rows_kept(call: Commands, tmp_path: Path) -> 
     code, _, errors = call(*words, "--results", tmp_path / "results")
     assert (code, errors.count("\n")) == (1, 1)
     assert "never overwritten" in errors
+
+
+def test_a_run_is_inspected(call: Commands, tmp_path: Path) -> None:
+    assert call("train", *TINY, "--out", tmp_path / "runs")[0] == 0
+    run = tmp_path / "runs" / "tiny" / "mlp-ps" / "seed-0"
+    words = ("inspect", run, "--examples", 5, "--samples", 4, "--repeats", 2, "--device", "cpu", "--stderr", 0.01)
+    code, output, _ = call(*words)
+    assert code == 0
+    for word in ("n: moved", "independent", "row entropy", "sampler", "eval_samples="):
+        assert word in output
 
 
 def test_unknown_analyses_come_with_suggestions(call: Commands, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""`probsym`: list, train, evaluate, analyse, picture, table, check, demo. What they do is in `probsym.lab`."""
+"""`probsym`: list, train, evaluate, analyse, inspect, picture, table, check, demo. What they do is in `probsym.lab`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -115,7 +115,7 @@ def evaluate(
 
 @app.command()
 def analyse(
-    name: Annotated[str, typer.Argument(help="concentration, draws, equivariance, parts or tolerance.")],
+    name: Annotated[str, typer.Argument(help="concentration, cost, draws, equivariance, parts or tolerance.")],
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
     examples: Annotated[int | None, typer.Option(min=1, help="Of the test set; all if not given.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="Draws, at most.")] = 200,
@@ -141,12 +141,39 @@ def analyse(
         engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
         with shown(console, f"{result['row']} seed {result['seed']}: {name}") as show:
             rows = analysis(engine, questions, show)
-        table = Table(*rows[0], title=f"{result['row']}, seed {result['seed']}: {name}")
-        for row in rows:
-            table.add_row(*(f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values()))
-        _wide().print(table)
+        _print_rows(f"{result['row']}, seed {result['seed']}: {name}", rows)
         if results is not None:
             console.print(f"Written: {write_analysis(results, name, result, rows, questions, engine)}", soft_wrap=True)
+
+
+@app.command()
+def inspect(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    stderr: Annotated[float | None, typer.Option(help="Wanted standard error of a prediction.")] = None,
+    examples: Annotated[int, typer.Option(min=1, help="Of the test set.")] = 100,
+    samples: Annotated[int, typer.Option(min=1, help="Draws, at most.")] = 100,
+    repeats: Annotated[int, typer.Option(min=2, help="With draws of their own.")] = 5,
+    device: Device = "auto",
+) -> None:
+    """What to know of a trained model: symmetry, variance, spread of p(g|x), time; and how many draws to take."""
+    from probsym.lab.analyses.analysis import Questions
+    from probsym.lab.inspection import draws_for, inspected
+    from probsym.lab.progress import shown
+    from probsym.lab.recipe import closest
+    from probsym.lab.recipes import RECIPES
+    from probsym.lab.run import Options, load_run, read_run
+
+    result = read_run(folder)
+    engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
+    found = {}
+    with shown(errors, f"{result['row']} seed {result['seed']}") as show:
+        for title, rows in inspected(engine, Questions(examples, samples, repeats), show):
+            found[title] = rows
+            _print_rows(title, rows)
+    for rows in found.values():
+        if stderr is not None and "variance" in rows[0]:
+            count = draws_for(rows, stderr)
+            console.print(f"For a standard error of {stderr:g}: eval_samples={count}", soft_wrap=True)
 
 
 @app.command()
@@ -244,6 +271,13 @@ def main() -> None:
         _fail("Interrupted", 130)
     if isinstance(code, int) and code:
         raise SystemExit(code)
+
+
+def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:
+    table = Table(*rows[0], title=title)
+    for row in rows:
+        table.add_row(*(f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values()))
+    _wide().print(table)
 
 
 def _wide() -> Console:

@@ -428,10 +428,12 @@ def test_seven_items_and_no_more():
         drawn("stratified", groups.S(), 5, mask=torch.ones(1, 9).bool())
 
 
-def test_stratified_order_is_random():
-    g = drawn("stratified", groups.C(4), 8, batch=4000)
-    again = (g[:, :1] == g[:, 1:]).double().mean(0)  # the other time may come at any place
-    assert (again - 1 / 7).abs().max() < 0.03
+def test_stratified_draws_are_so_from_the_first_on_and_in_random_order():
+    g = drawn("stratified", groups.C(4), 10, batch=4000)
+    for start in (0, 4):
+        assert (g[:, start : start + 4].sort(1).values == torch.arange(4)).all()
+    orders = torch.tensor(list(permutations(range(4))))
+    assert uniform(g[:, :4], orders) > NEVER
 
 
 @pytest.mark.parametrize("group", [groups.O(2), groups.SO(2), groups.O(3), groups.SO(3), groups.SE(3)], ids=repr)

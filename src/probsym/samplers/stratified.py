@@ -24,7 +24,7 @@ MOST_DIMENSIONS = 3
 def stratified(
     sampler: Sampler, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0
 ) -> Noise:
-    """Noise whose K draws have each of the N elements of S, C or D floor(K / N) or ceil(K / N) times, in random order.
+    """Noise whose first K draws have each of the N elements of S, C or D floor(K / N) or ceil(K / N) times, for any K.
 
     So has each finite factor of a product, and if K is the product of their orders, each combination comes once. In up
     to three dimensions rotations are uniform ones, one for every N draws, times the N signed permutations of the axes
@@ -34,7 +34,7 @@ def stratified(
     """
     noise = sampler.noise(batch, draws, generator, start=start)
     groups, elements = batch.signature.groups, dict(noise.elements)
-    turn = S().haar((len(batch),), size=draws, device=batch.device, generator=generator)
+    turn = torch.arange(draws, device=batch.device).expand(len(batch), -1)  # so the first draws are stratified too
     period = torch.ones_like(turn[:, :1])
     for key, uniform in noise.elements.items():
         group = groups[key]

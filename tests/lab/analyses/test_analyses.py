@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from probsym.errors import RangeError, RunError
 from probsym.lab.analyses import ANALYSES
 from probsym.lab.analyses.analysis import Questions, numbers_of, write_analysis
 from probsym.lab.analyses.concentration import by_group, entropies
+from probsym.lab.analyses.cost import by_stage
 from probsym.lab.analyses.draws import by_draws, couplings_of
 from probsym.lab.analyses.equivariance import by_move, moves
 from probsym.lab.analyses.parts import by_part
 from probsym.lab.analyses.tolerance import by_tolerance
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples, Splits
+from probsym.lab.inspection import draws_for, inspected
 from probsym.lab.recipe import Settings, Task
 from probsym.lab.results import read_results, write_result
 from probsym.lab.run import Options, make_fabric
@@ -126,7 +129,9 @@ def test_couplings_are_those_that_the_sampler_has() -> None:
 
 
 def test_moves_of_a_symmetric_model_change_nothing_but_what_draws_leave_open() -> None:
-    rows = by_move(engine_with(averaged()), Questions(samples=50), quiet)
+    engine = engine_with(averaged())
+    rows = by_move(engine, Questions(samples=50), quiet)
+    assert engine.model.base.shift.dtype == torch.float32  # the model stays as it was
     assert [row["move"] for row in rows] == ["n: moved", "d: rotated", "d: translated", "all"]
     for row in rows:
         assert (row["examples"], row["draws"]) == (10, 50)
@@ -223,6 +228,45 @@ def test_entropies_are_those_of_the_mean_matrix() -> None:
     graphs = engine_of(METHODS["ps"])
     for row in by_group(graphs, Questions(samples=30, examples=5), quiet):
         assert 0 < row["model"] < row["uniform"] + 0.1
+
+
+def test_stages_make_up_the_whole() -> None:
+    for model, draws in (
+        (averaged(), 50),
+        (Symmetrized(First(), "n c -> c", {"n": groups.S()}, samplers.Enumerate()), 24),
+    ):
+        rows = {row["stage"]: row for row in by_stage(engine_with(model), Questions(samples=50), quiet)}
+        assert list(rows) == ["random numbers", "sampler", "to the base", "base", "back", "whole"]
+        assert rows["whole"]["share"] == 1
+        assert all(row["ms"] > 0 for row in rows.values())
+        assert {row["draws"] for row in rows.values()} == {draws}
+    with pytest.raises(RunError, match="a symmetrized model"):
+        by_stage(engine_with(First()), Questions(), quiet)
+
+
+def test_a_slow_base_takes_the_time() -> None:
+    class Slow(First):
+        def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+            time.sleep(0.05)
+            return super().forward(x)
+
+    model = Symmetrized(Slow(), "n c -> c", {"n": groups.S()}, samples=2)
+    rows = {row["stage"]: row for row in by_stage(engine_with(model), Questions(samples=2, repeats=3), quiet)}
+    assert rows["base"]["share"] > 0.5
+    assert rows["base"]["ms"] >= 50
+
+
+def test_inspection_has_all_tables_and_advice() -> None:
+    found = dict(inspected(engine_with(averaged()), Questions(samples=30, repeats=40), quiet))
+    assert len(found) == 4
+    rows = found["Loss and variance by number of draws"]
+    assert {row["coupling"] for row in rows} == {"independent"}
+    one = float(Points().load().test.take(slice(None)).inputs[0].var(1, unbiased=False).mean())
+    assert draws_for(rows, 0.1) == pytest.approx(one / 0.01, rel=0.2)
+    assert draws_for(rows, 100.0) == 1
+    with pytest.raises(RangeError, match="positive"):
+        draws_for(rows, 0.0)
+    assert len(dict(inspected(engine_with(First()), Questions(), quiet))) == 1
 
 
 def test_models_of_tasks_without_a_word_on_symmetry_are_asked_about_their_own() -> None:

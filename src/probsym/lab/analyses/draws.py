@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -17,8 +19,8 @@ from probsym.symmetrized import Symmetrized
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
-def by_draws(engine: Engine, questions: Questions, show: Show) -> list[Row]:
-    """One row for each coupling, number of draws and part of the test set.
+def by_draws(engine: Engine, questions: Questions, show: Show, couplings: Sequence[str] | None = None) -> list[Row]:
+    """One row for each coupling, number of draws and part of the test set; all couplings there are if None is given.
 
     `loss` is the mean over examples and repeats, `spread` its standard error over the repeats, which is what the draws
     leave open, and `stderr` that over the examples, which is what the size of the test set does. `variance` is that of
@@ -30,7 +32,7 @@ def by_draws(engine: Engine, questions: Questions, show: Show) -> list[Row]:
         raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
     part, parts = test_set(engine, questions)
     counts = [count for count in COUNTS if count < questions.samples] + [questions.samples]
-    names = couplings_of(model)
+    names = couplings_of(model) if couplings is None else list(couplings)
     rows, total = [], len(names) * questions.repeats
     model.eval()
     for place, name in enumerate(names):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 import torch
@@ -36,7 +37,7 @@ def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
         raise RunError(f"Expected a task that says what it is symmetric under (got {engine.task.name!r})")
     part = test_set(engine, questions)[0].double()
     kinds = list(moves(symmetry))
-    model = engine.model.double().eval()
+    model = copy.deepcopy(engine.model).double().eval()
     samples = questions.samples if engine.draws else 1
     step, rows = max(1, AT_ONCE // samples), []
     for place, kind in enumerate(kinds):

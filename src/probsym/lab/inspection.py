@@ -1,0 +1,39 @@
+"""What to know of one's own model before relying on it, in a few tables and one piece of advice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from probsym.errors import RangeError
+from probsym.lab.analyses.analysis import Questions, Row
+from probsym.lab.analyses.concentration import by_group
+from probsym.lab.analyses.cost import by_stage
+from probsym.lab.analyses.draws import by_draws
+from probsym.lab.analyses.equivariance import by_move
+from probsym.lab.engine import Engine
+from probsym.lab.progress import Show
+from probsym.symmetrized import Symmetrized
+
+
+def inspected(engine: Engine, questions: Questions, show: Show) -> Iterator[tuple[str, list[Row]]]:
+    """The tables that apply to the model, each with its title."""
+    yield "Change of the prediction when inputs are moved", by_move(engine, questions, show)
+    if engine.draws:
+        rows = by_draws(engine, questions, show, couplings=("independent",))
+        yield "Loss and variance by number of draws", [row for row in rows if row["part"] == "all"]
+        yield "Spread of the distribution over the group", by_group(engine, questions, show)
+    if isinstance(engine.model, Symmetrized):
+        yield "Time of a prediction", by_stage(engine, questions, show)
+
+
+def draws_for(rows: list[Row], stderr: float) -> int:
+    """How many draws make the standard error of a prediction as small as that, by the variance of the most draws.
+
+    >>> draws_for([{"draws": 1, "variance": 0.05}, {"draws": 10, "variance": 0.004}], stderr=0.02)
+    100
+    """
+    if not 0 < stderr < math.inf:
+        raise RangeError(f"Expected the standard error to be positive (got {stderr})")
+    most = max(rows, key=lambda row: row["draws"])
+    return max(1, math.ceil(most["variance"] * most["draws"] / stderr**2 - 1e-9))
