@@ -305,6 +305,16 @@ def test_files_that_are_no_checkpoint_of_ours_are_refused(tmp_path: Path, state:
         training_of(tmp_path).resume()
 
 
+def test_a_checkpoint_from_before_a_setting_was_there_is_resumed(tmp_path: Path) -> None:
+    training_of(tmp_path).run()
+    state = load_checkpoint(tmp_path / "checkpoint.pt")
+    del state["settings"]["validate_every"], state["settings"]["also_test_samples"]
+    save_checkpoint(state, tmp_path / "checkpoint.pt")
+    assert training_of(tmp_path).resume()
+    with pytest.raises(RunError, match="validate_every"):
+        training_of(tmp_path, validate_every=2).resume()
+
+
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     training_of(tmp_path, every=0).run()
     other = Recipe(PS.name, Tiny, build_plain, SETTINGS)

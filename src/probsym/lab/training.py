@@ -78,6 +78,9 @@ class Training:
         state = load_checkpoint(self.path, self.engine.device)
         wanted = {"recipe": self.recipe.name, "seed": self.seed, "settings": asdict(self.settings)}
         found = {name: state.get(name) for name in wanted} if isinstance(state, dict) else state
+        if isinstance(found, dict) and isinstance(found["settings"], dict):
+            # settings that came later have their defaults in older checkpoints
+            found["settings"] = {**asdict(Settings()), **found["settings"]}
         if found != wanted:
             raise RunError(f"Expected {self.path} to be of {wanted} (got {found})")
         try:
