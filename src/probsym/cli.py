@@ -187,17 +187,18 @@ def picture(
 ) -> None:
     """Draw what trained runs predict for particles, or which rotations they draw."""
     from probsym.lab.pictures import PICTURES
-    from probsym.lab.pictures.picture import save
+    from probsym.lab.pictures.picture import check_place, save
     from probsym.lab.recipe import closest
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, load_run, read_run
 
     make = closest(name, PICTURES, "picture")
-    rows = [read_run(folder)["row"] for folder in folders]
-    engines = {
-        row: load_run(folder, closest(row, RECIPES, "recipe"), Options(device))
-        for row, folder in zip(rows, folders, strict=True)
-    }
+    check_place(out)  # before anything is computed
+    engines = {}
+    for folder in folders:
+        row = read_run(folder)["row"]
+        title = row if row not in engines else f"{row} ({folder})"
+        engines[title] = load_run(folder, closest(row, RECIPES, "recipe"), Options(device))
     save(make(engines, count, seed), out)
     console.print(f"Picture: {out}", soft_wrap=True)
 
@@ -217,8 +218,9 @@ def show_table(
 
     found = read_results(results)
     wide = _wide()
-    wide.print(table(number, found, changes(set or [])))
-    beside = controls(number, found)
+    changed = changes(set or [])
+    wide.print(table(number, found, changed))
+    beside = controls(number, found, changed)
     if beside is not None:
         wide.print(beside)
 

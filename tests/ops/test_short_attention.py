@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
 from probsym.ops import short_attention
 
 CASES = [(25, 4, 16), (5, 2, 8), (40, 1, 24), (1, 3, 5)]
@@ -53,6 +54,20 @@ def test_it_is_attention(tokens: int, heads: int, size: int, masked: bool, dtype
     tolerance = 1e-5 if dtype == torch.float32 else 1e-12
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    packed = torch.randn(2, 6, 3 * 64)
+    for wrong, heads, seen, error in (
+        (packed, 5, None, ShapeError),
+        (packed, 0, None, RangeError),
+        (packed[0], 4, None, ShapeError),
+        (packed, 4, torch.ones(1, 6, dtype=torch.bool), ShapeError),
+        (packed, 4, torch.ones(2, 6), DtypeError),
+        (packed, 4, torch.ones(2, 6, dtype=torch.bool, device="meta"), DeviceError),
+    ):
+        with pytest.raises(error, match="Expected"):
+            short_attention(wrong, heads, seen)
 
 
 KERNEL = """

@@ -455,7 +455,16 @@ def test_rotations_come_in_blocks_that_cover_the_signed_permutations(group):
             v = torch.tensor([0.3, -1.2, 0.7], dtype=torch.float64)
             w = one @ v
             assert w.mean(0).abs().max() < 1e-12
+            assert torch.einsum("ka,kb,kc->abc", w, w, w).abs().max() < 1e-10
             assert torch.allclose(w.mT @ w / many, v.square().sum() / 3 * torch.eye(3, dtype=torch.float64))
+
+
+def test_the_first_draws_are_a_block_however_many_follow():
+    few, many = (drawn("stratified", groups.O(3), samples) for samples in (48, 200))
+    for found in (few[0], many[0, :48]):
+        inside = (found[0].mT @ found).round(decimals=6).abs()
+        assert ((inside == 0) | (inside == 1)).all()
+        assert len(torch.unique(found.round(decimals=6), dim=0)) == 48
 
 
 def test_stratified_rotations_are_better_for_smooth_functions():

@@ -10,10 +10,10 @@ from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
 from probsym.bases.rates import check_rate
 from probsym.checks import check_size
 from probsym.errors import RangeError
-from probsym.ops.short_attention import shares, short_attention
+from probsym.ops.short_attention import MOST_FUSED, shares, short_attention
 from probsym.part import Part
 
-FEW = 64
+FEW = MOST_FUSED
 """Up to so many tokens, attention for short sequences is faster than the general call."""
 
 

@@ -15,7 +15,7 @@ FAR = 1e-4
 
 
 def nbody_chaos(advance: Advance | None = None) -> dict[str, Tensor]:
-    """Booleans for the systems of `nbody`, by part: True where the target is not determined by the physics in practice.
+    """Booleans for the systems of `nbody`, by part: True where the beginning does not determine the target in practice.
 
     The rule: all particles begin a tiny bit further out, by the factor 1 + 1e-10, and some coordinate of the target
     moves by more than 1e-4. Where it does, errors grow a millionfold and more, and so do those of rounding.

@@ -15,7 +15,7 @@ from probsym.lab.capture import Captured
 from probsym.lab.examples import Examples, Splits, Stored
 from probsym.lab.recipe import Settings, Task
 from probsym.lab.seeds import derived
-from probsym.samplers import Noise
+from probsym.samplers import Canonical, Noise
 from probsym.symmetrized import Symmetrized
 
 
@@ -74,8 +74,8 @@ class Engine:
     @property
     def draws(self) -> bool:
         """Whether the model averages over draws, of which evaluations can ask for more or fewer."""
-        model = self.model
-        return isinstance(model, Symmetrized) and not model.sampler.exact and model.eval_samples != 1
+        sampler = self.model.sampler if isinstance(self.model, Symmetrized) else None
+        return sampler is not None and not sampler.exact and not isinstance(sampler, Canonical)
 
     def order(self, seed: int, epoch: int) -> Tensor:
         """The batches of an epoch, (steps, batch_size)."""

@@ -240,6 +240,7 @@ def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) 
         engine.model.load_state_dict(state["best"][next(iter(engine.task.selects))]["weights"])
     except (AttributeError, KeyError, RuntimeError, TypeError) as error:
         raise RunError(f"Expected the best weights of a run in {folder} (got: {error!r})") from error
+    engine.model.eval()
     return engine
 
 

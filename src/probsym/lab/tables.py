@@ -54,7 +54,7 @@ def table(number: int, results: Results, changed: Mapping[str, Any] | None = Non
     return shown
 
 
-def controls(number: int, results: Results) -> Table | None:
+def controls(number: int, results: Results, changed: Mapping[str, Any] | None = None) -> Table | None:
     """Beside a table of separation: what each protocol says of pairs, and of graphs against copies of themselves.
 
     A pair that is left is not separated. A copy that is "separated" from its original shows what the count is worth.
@@ -74,7 +74,7 @@ def controls(number: int, results: Results) -> Table | None:
             ours = results.get(f"{column.task}/{line.row}", ())
             for suffix in ("", "_calibrated"):
                 texts += [
-                    spoken_number(summarised(ours, f"{name}{suffix}"))
+                    spoken_number(summarised(ours, f"{name}{suffix}", changed))
                     for name in ("not_separated", "control_separated")
                 ]
         if any(texts):
@@ -113,7 +113,9 @@ def _status(place: Cell, recipes: Container[str], runs: Sequence[Mapping[str, An
         return "published only" if place.paper is not None else "published as diverged, or not at all"
     if place.ours is not None:
         return f"done, {place.ours[2]} seed{'s' if place.ours[2] > 1 else ''}"
-    others = {", ".join(f"{name}={value}" for name, value in one["changed"].items()) for one in runs if one["changed"]}
+    others = {
+        ", ".join(f"{name}={value}" for name, value in one["changed"].items()) for one in runs if one.get("changed")
+    }
     if others:
         return f"only with {' and with '.join(sorted(others))}"
     return "not run yet" if place.row in recipes else "no recipe yet"

@@ -144,7 +144,10 @@ class Training:
         progress.curve.append(row)
         last = epoch + 1 == self.settings.epochs
         if last or (epoch + 1) % self.settings.validate_every == 0:
-            found = engine.evaluate(engine.data.valid, self.seed, "validation", epoch)
+            try:
+                found = engine.evaluate(engine.data.valid, self.seed, "validation", epoch)
+            except NonFiniteError:  # from a metric that cannot be computed of such outputs
+                found = {"loss": math.nan, **dict.fromkeys(engine.task.selects, math.nan)}
             row |= {f"valid_{name}": value for name, value in found.items()}
             self._keep_best(found, epoch)
         row["seconds"] = round(time.perf_counter() - start, 3)

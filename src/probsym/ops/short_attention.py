@@ -6,16 +6,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
+
 MOST_FUSED = 64
 """Tokens up to which a GPU keeps a sequence in registers."""
+LARGEST_HEAD = 128
+"""Numbers of a head up to which it does."""
 TRITON = find_spec("triton") is not None
 
 
 def short_attention(packed: Tensor, heads: int, seen: Tensor | None = None) -> Tensor:
     """Softmax attention of every token to those of its own sequence.
 
-    On a GPU one kernel reads queries, keys and values where they lie and writes the output where it belongs, and one
-    kernel comes back, computing the shares again; elsewhere two matrix products and a softmax.
+    On an NVIDIA GPU, for up to 64 tokens, heads of up to 128 numbers and less than float64, one kernel reads queries,
+    keys and values where they lie and writes the output where it belongs, and one kernel comes back, computing the
+    shares again; there are no second derivatives then. Otherwise it is two matrix products and a softmax.
 
     Args:
         packed: queries, keys and values, (rows, tokens, 3 * width), each `width` numbers, head by head.
@@ -28,7 +33,8 @@ def short_attention(packed: Tensor, heads: int, seen: Tensor | None = None) -> T
     >>> short_attention(torch.randn(8, 25, 3 * 64), heads=4).shape
     torch.Size([8, 25, 64])
     """
-    if _fused(packed):
+    _check(packed, heads, seen)
+    if _fused(packed, heads):
         found: Tensor = _attend(packed, seen, heads)
         return found
     queries, keys, values = packed.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
@@ -46,9 +52,25 @@ def shares(queries: Tensor, keys: Tensor, seen: Tensor | None = None) -> Tensor:
     return torch.where(seen, found, 0)
 
 
-def _fused(packed: Tensor) -> bool:
+def _check(packed: Tensor, heads: int, seen: Tensor | None) -> None:
+    if heads < 1:
+        raise RangeError(f"Expected heads to be 1 or more (got {heads})")
+    if packed.dim() != 3 or packed.shape[2] % (3 * heads):
+        raise ShapeError(f"Expected packed (rows, tokens, 3 * width), {heads} dividing it (got {tuple(packed.shape)})")
+    if seen is None:
+        return
+    if seen.dtype != torch.bool:
+        raise DtypeError(f"Expected seen to be boolean (got {seen.dtype})")
+    if seen.shape != packed.shape[:2]:
+        raise ShapeError(f"Expected seen to be {tuple(packed.shape[:2])} (got {tuple(seen.shape)})")
+    if seen.device != packed.device:
+        raise DeviceError(f"Expected seen to be on {packed.device} like packed (got {seen.device})")
+
+
+def _fused(packed: Tensor, heads: int) -> bool:
     return (
         packed.is_cuda
+        and packed.shape[2] <= 3 * heads * LARGEST_HEAD
         and packed.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and packed.shape[1] <= MOST_FUSED
         and TRITON

@@ -28,9 +28,9 @@ def stratified(
 
     So has each finite factor of a product, and if K is the product of their orders, each combination comes once. In up
     to three dimensions rotations are uniform ones, one for every N draws, times the N signed permutations of the axes
-    (those of a cube: 48, or 24 without reflections): a function of an axis averages exactly over each N, as does one
-    of degree three. Other rotations, ties and completions stay independent. The draws of a moved input are distributed
-    as those of the input, moved.
+    (those of a cube: 48, or 24 without reflections): a polynomial of degree up to three in their entries averages
+    exactly over each N. Other rotations, ties and completions stay independent. The draws of a moved input are
+    distributed as those of the input, moved.
     """
     noise = sampler.noise(batch, draws, generator, start=start)
     groups, elements = batch.signature.groups, dict(noise.elements)

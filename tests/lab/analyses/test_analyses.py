@@ -124,8 +124,11 @@ def test_models_without_draws_are_refused() -> None:
 def test_couplings_are_those_that_the_sampler_has() -> None:
     learned = samplers.Learned(nets.VNDGCNN(in_channels=1))
     model = Symmetrized(First(), "n d:point -> d:point", Points.symmetry.groups, learned)
-    assert couplings_of(model) == ["independent", "antithetic", "quasi"]
-    assert couplings_of(averaged("d")) == ["independent", "antithetic", "quasi", "stratified"]
+    example = Points().load().test.take(slice(0, 1))
+    assert couplings_of(model, example) == ["independent", "antithetic", "quasi"]
+    assert couplings_of(averaged("d"), example) == ["independent", "antithetic", "quasi", "stratified"]
+    graphs = engine_of(METHODS["ga"])  # of 12 nodes, too many to list their orders
+    assert couplings_of(graphs.model, graphs.data.test.take(slice(0, 1))) == ["independent", "antithetic", "quasi"]
 
 
 def test_moves_of_a_symmetric_model_change_nothing_but_what_draws_leave_open() -> None:
@@ -279,6 +282,17 @@ def test_fewer_examples_can_be_asked() -> None:
     for name, analysis in ANALYSES.items():
         rows = analysis(engine_with(averaged()), Questions(examples=4, samples=40, repeats=1), quiet)
         assert max(row["examples"] for row in rows) == 4, name
+
+
+def test_parts_without_an_example_are_left_out() -> None:
+    class Late(Points):
+        def test_parts(self) -> dict[str, Tensor]:
+            return {"late": torch.arange(10) >= 5}
+
+    engine = engine_with(averaged())
+    engine.task = Late()
+    rows = by_part(engine, Questions(examples=3, samples=2, repeats=1), quiet)
+    assert [row["part"] for row in rows] == ["all"]
 
 
 @pytest.mark.parametrize("wrong", [{"examples": 0}, {"samples": 0}, {"repeats": -1}])

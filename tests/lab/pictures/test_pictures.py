@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from probsym import Symmetrized, groups, samplers
+from probsym import Symmetrized, groups, nets, samplers
 from probsym.data import Particles
 from probsym.errors import RunError
 from probsym.lab.engine import Engine
@@ -92,5 +92,20 @@ def test_pictures_are_kept_once(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "a.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(RunError, match="never overwritten"):
         save(figure, tmp_path / "new" / "a.png")
-    with pytest.raises(RunError, match="a format of pictures"):
-        save(figure, tmp_path / "a.picture")
+    for name in ("a.picture", "a"):
+        with pytest.raises(RunError, match="a format of pictures"):
+            save(figure, tmp_path / name)
+
+
+def test_pictures_are_of_models_as_they_are_evaluated() -> None:
+    net = nets.VNDGCNN(in_channels=2, hidden=12, neighbours=3, dropout=0.5, scores=False)
+    made = engine(samplers.Learned(net, reads=(0, 1)))
+    made.model.train()
+    before = {name: one.clone() for name, one in made.model.named_buffers()}
+    systems({f"model {i}": made for i in range(7)}, count=2)
+    assert all(torch.equal(one, before[name]) for name, one in made.model.named_buffers())
+
+
+def test_no_model_is_left_out() -> None:
+    figure = systems({f"model {i}": engine() for i in range(7)}, count=1)
+    assert len(figure.legends[0].get_texts()) == 2 + 7

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from probsym.errors import RangeError, RunError
 from probsym.lab.engine import Engine
-from probsym.lab.examples import Examples
+from probsym.lab.examples import Stored
 from probsym.lab.progress import Show
 from probsym.lab.provenance import provenance
 from probsym.lab.results import result_path, write_new
@@ -52,11 +52,21 @@ class Analysis(Protocol):
     def __call__(self, engine: Engine, questions: Questions, show: Show) -> list[Row]: ...
 
 
-def test_set(engine: Engine, questions: Questions) -> tuple[Examples, dict[str, Tensor]]:
-    """The test examples that are asked about, and the parts that the task tells apart, booleans over them."""
-    found = engine.data.test.take(slice(0, questions.examples))
-    parts = {"all": torch.ones(found.size, dtype=torch.bool)}
-    return found, parts | {name: one[: found.size].cpu() for name, one in engine.task.test_parts().items()}
+def test_set(engine: Engine, questions: Questions) -> tuple[Stored, int, dict[str, Tensor]]:
+    """The test set, how many of it are asked about, and the parts that the task tells apart, booleans over these.
+
+    Parts without an example among them are left out.
+    """
+    found = engine.data.test
+    count = found.size if questions.examples is None else min(questions.examples, found.size)
+    parts = {"all": torch.ones(count, dtype=torch.bool)}
+    parts |= {name: one[:count].cpu() for name, one in engine.task.test_parts().items()}
+    return found, count, {name: one for name, one in parts.items() if one.any()}
+
+
+def precise(targets: Tensor) -> Tensor:
+    """Targets in float64, or as they are if they are classes."""
+    return targets.double() if targets.is_floating_point() else targets
 
 
 def numbers_of(losses: Tensor) -> Row:

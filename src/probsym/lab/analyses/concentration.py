@@ -25,13 +25,13 @@ def by_group(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     model = engine.model
     if not isinstance(model, Symmetrized) or not engine.draws:
         raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
-    examples, _ = test_set(engine, questions)
+    examples, count, _ = test_set(engine, questions)
     uniform = Symmetrized(model.base, str(model.signature), model.signature.groups, Haar())
     model.eval()
     found: dict[tuple[str, str], list[list[Tensor]]] = {}
     step = max(1, AT_ONCE // questions.samples)
-    for start in range(0, examples.size, step):
-        few = examples.take(slice(start, start + step))
+    for start in range(0, count, step):
+        few = examples.take(slice(start, min(start + step, count)))
         for place, one in enumerate((model, uniform)):
             generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, "concentration", start))
             batch = one._batch(few.inputs, few.mask, few.ids)
@@ -50,12 +50,12 @@ def by_group(engine: Engine, questions: Questions, show: Show) -> list[Row]:
                     continue
                 for name, values in numbers.items():
                     found.setdefault((key, name), [[], []])[place].append(values.double().cpu())
-        show(min(start + step, examples.size), examples.size, "examples")
+        show(min(start + step, count), count, "examples")
     return [
         {
             "group": f"{key}: {model.signature.groups[key]!r}",
             "measure": name,
-            "examples": examples.size,
+            "examples": count,
             "draws": questions.samples,
             "model": float(torch.cat(own).mean()),
             "uniform": float(torch.cat(others).mean()),

@@ -26,7 +26,8 @@ def by_stage(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     model = engine.model
     if not isinstance(model, Symmetrized):
         raise RunError(f"Expected a symmetrized model (got {type(model).__name__})")
-    examples = test_set(engine, questions)[0].take(slice(0, BATCH))
+    whole, count, _ = test_set(engine, questions)
+    examples = whole.take(slice(0, min(count, BATCH)))
     samples = questions.samples if engine.draws else None
     model.eval()
     batch = model._batch(examples.inputs, examples.mask, examples.ids)

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from probsym.errors import ProbsymError, RunError
-from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, numbers_of, test_set
+from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, numbers_of, precise, test_set
 from probsym.lab.engine import Engine
-from probsym.lab.examples import Examples
+from probsym.lab.examples import Examples, Stored
 from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
-from probsym.samplers.couplings import COUPLINGS, check_coupling
+from probsym.samplers.couplings import COUPLINGS
 from probsym.symmetrized import Symmetrized
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -30,17 +30,17 @@ def by_draws(engine: Engine, questions: Questions, show: Show, couplings: Sequen
     model = engine.model
     if not isinstance(model, Symmetrized) or not engine.draws:
         raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
-    part, parts = test_set(engine, questions)
+    part, size, parts = test_set(engine, questions)
     counts = [count for count in COUNTS if count < questions.samples] + [questions.samples]
-    names = couplings_of(model) if couplings is None else list(couplings)
+    names = couplings_of(model, part.take(slice(0, 1))) if couplings is None else list(couplings)
     rows, total = [], len(names) * questions.repeats
     model.eval()
     for place, name in enumerate(names):
         found, predictions = [], []
         for repeat in range(questions.repeats):
             generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, f"draws {name}", repeat))
-            means = means_by_draws(model, part, counts, name, generator)
-            targets = part.targets.double().cpu()
+            means = means_by_draws(model, part, size, counts, name, generator)
+            targets = precise(part.targets[:size]).cpu()
             found.append(torch.stack([engine.task.losses(one, targets) for one in means]))
             predictions.append(means.reshape(*means.shape[:2], -1))
             show(place * questions.repeats + repeat + 1, total, name)
@@ -57,25 +57,27 @@ def by_draws(engine: Engine, questions: Questions, show: Show, couplings: Sequen
     return rows
 
 
-def couplings_of(model: Symmetrized) -> list[str]:
-    """The couplings that there are for the model's sampler."""
+def couplings_of(model: Symmetrized, example: Examples) -> list[str]:
+    """The couplings that there are for the model's sampler and inputs of such a size."""
     found = []
     for name in COUPLINGS:
         try:
-            found.append(check_coupling(name, model.sampler, model.signature))
+            model.noise(*example.inputs, mask=example.mask, index=example.ids, samples=1, coupling=name)
         except ProbsymError:
             continue
+        found.append(name)
     return found
 
 
 @torch.no_grad()
 def means_by_draws(
-    model: Symmetrized, part: Examples, counts: list[int], coupling: str, generator: torch.Generator
+    model: Symmetrized, part: Stored, size: int, counts: list[int], coupling: str, generator: torch.Generator
 ) -> Tensor:
-    """The mean prediction over the first draws for every example, (counts, examples, ...), in float64 on the CPU."""
+    """The mean prediction over the first draws for examples, (counts, size, ...), in float64 on the CPU."""
     most, found = max(counts), []
-    for start in range(0, part.size, max(1, AT_ONCE // most)):
-        few = part.take(slice(start, start + max(1, AT_ONCE // most)))
+    step = max(1, AT_ONCE // most)
+    for start in range(0, size, step):
+        few = part.take(slice(start, min(start + step, size)))
         estimate = model.estimate(
             *few.inputs,
             mask=few.mask,

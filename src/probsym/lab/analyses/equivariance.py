@@ -35,7 +35,7 @@ def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
         symmetry = engine.model.signature
     if symmetry is None:
         raise RunError(f"Expected a task that says what it is symmetric under (got {engine.task.name!r})")
-    part = test_set(engine, questions)[0].double()
+    part, count, _ = test_set(engine, questions)
     kinds = list(moves(symmetry))
     model = copy.deepcopy(engine.model).double().eval()
     samples = questions.samples if engine.draws else 1
@@ -43,14 +43,14 @@ def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     for place, kind in enumerate(kinds):
         generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, f"moves {kind}"))
         found = []
-        for start in range(0, part.size, step):
-            few = part.take(slice(start, start + step))
+        for start in range(0, count, step):
+            few = part.take(slice(start, min(start + step, count))).double()
             found.append(differences(model, symmetry, few, kind, samples if engine.draws else None, generator))
         along, fresh, change = (torch.cat(one) for one in zip(*found, strict=True))
         rows.append(
             {
                 "move": kind,
-                "examples": part.size,
+                "examples": count,
                 "draws": samples,
                 "moved_noise": float(along.square().mean().sqrt()),
                 "largest": float(along.abs().max()),

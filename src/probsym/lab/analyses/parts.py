@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, numbers_of, test_set
+from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, numbers_of, precise, test_set
 from probsym.lab.engine import Engine
-from probsym.lab.examples import Examples
+from probsym.lab.examples import Stored
 from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
 from probsym.symmetrized import Symmetrized
@@ -15,15 +15,14 @@ from probsym.symmetrized import Symmetrized
 
 def by_part(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     """One row for each part of the test set, and for what the parts leave out; numbers as in the analysis of draws."""
-    examples, parts = test_set(engine, questions)
+    examples, count, parts = test_set(engine, questions)
     parts |= {f"not {name}": ~one for name, one in parts.items() if name != "all" and not one.all()}
     draws = questions.samples if engine.draws else 1
-    engine.model.eval()
     found = []
     for repeat in range(questions.repeats):
         generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, "parts", repeat))
-        means = predictions(engine, examples, draws, generator)
-        found.append(engine.task.losses(means, examples.targets.double().cpu()))
+        means = predictions(engine, examples, count, draws, generator)
+        found.append(engine.task.losses(means, precise(examples.targets[:count]).cpu()))
         show(repeat + 1, questions.repeats, "")
     losses = torch.stack(found)
     return [
@@ -33,11 +32,11 @@ def by_part(engine: Engine, questions: Questions, show: Show) -> list[Row]:
 
 
 @torch.no_grad()
-def predictions(engine: Engine, examples: Examples, draws: int, generator: torch.Generator) -> Tensor:
-    """What the model says of every example, in float64 on the CPU."""
-    model, found, step = engine.model, [], max(1, AT_ONCE // draws)
-    for start in range(0, examples.size, step):
-        few = examples.take(slice(start, start + step))
+def predictions(engine: Engine, examples: Stored, count: int, draws: int, generator: torch.Generator) -> Tensor:
+    """What the model says of the first `count` examples, in float64 on the CPU."""
+    model, found, step = engine.model.eval(), [], max(1, AT_ONCE // draws)
+    for start in range(0, count, step):
+        few = examples.take(slice(start, min(start + step, count)))
         drawn = {}
         if isinstance(model, Symmetrized):
             drawn = {"index": few.ids, "generator": generator, "samples": draws if engine.draws else None}

@@ -25,14 +25,19 @@ def by_tolerance(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     model = engine.model
     if not isinstance(model, Symmetrized) or not engine.draws:
         raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
-    examples, _ = test_set(engine, questions)
-    scale = float(examples.targets.double().std())
+    examples, count, _ = test_set(engine, questions)
+    targets = examples.targets[:count]
+    if not targets.is_floating_point() or not targets.isfinite().all():
+        raise RunError(
+            f"Expected targets that are numbers, whose deviation is the scale (got those of {engine.task.name})"
+        )
+    scale = float(targets.double().std())
     model.eval()
     rows = []
     for place, share in enumerate(TOLERANCES):
         generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, "tolerance", place))
         counts, losses, reached = [], [], 0
-        for i in range(examples.size):
+        for i in range(count):
             one = examples.take(slice(i, i + 1))
             with torch.no_grad():
                 found = model.estimate(
@@ -53,11 +58,11 @@ def by_tolerance(engine: Engine, questions: Questions, show: Show) -> list[Row]:
         rows.append(
             {
                 "tolerance": share * scale,
-                "examples": examples.size,
+                "examples": count,
                 "least": int(drawn.min()),
                 "draws": float(drawn.mean()),
                 "most": int(drawn.max()),
-                "reached": reached / examples.size,
+                "reached": reached / count,
                 **numbers_of(torch.cat(losses).unsqueeze(0)),
             }
         )

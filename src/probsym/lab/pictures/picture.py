@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from probsym.errors import RunError
@@ -21,12 +22,17 @@ class Picture(Protocol):
     def __call__(self, engines: Mapping[str, Engine], count: int, seed: int) -> Figure: ...
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a picture, in the format that its name says; refuse to overwrite one."""
+def check_place(path: Path) -> None:
+    """Refuse a file that is there already, or whose ending is no format of pictures."""
+    formats = FigureCanvasAgg.get_supported_filetypes()
+    if path.suffix.removeprefix(".") not in formats:
+        raise RunError(f"Expected {path} to end like a format of pictures: {', '.join(formats)} (got {path.suffix!r})")
     if path.exists():
         raise RunError(f"Expected no picture at {path}, which is never overwritten (got one)")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture, in the format that its name says; refuse to overwrite one."""
+    check_place(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        figure.savefig(path, dpi=130, bbox_inches="tight")
-    except ValueError as error:  # a format that there is not
-        raise RunError(f"Expected {path} to end like a format of pictures (got: {error})") from error
+    figure.savefig(path, dpi=130, bbox_inches="tight")

@@ -20,6 +20,7 @@ def systems(engines: Mapping[str, Engine], count: int = 4, seed: int = 0) -> Fig
     Grey lines lead from the first frame to the true positions, dots; crosses are the predictions of the models.
     """
     first = next(iter(engines.values()))
+    count = min(count, first.data.test.size)
     examples = first.data.test.take(slice(0, count))
     if examples.targets.dim() != 3 or examples.targets.shape[-1] != 3:
         raise RunError(f"Expected a task with points in space as targets (got {first.task.name!r})")
@@ -33,9 +34,11 @@ def systems(engines: Mapping[str, Engine], count: int = 4, seed: int = 0) -> Fig
         place.scatter(*after[i, :, :2].T, s=34, color="#222222", label="frame 40, true")
         place.set_title(f"test system {i}", fontsize=10)
         place.set_aspect("equal", "datalim")
-    for colour, (name, engine) in zip(COLOURS, engines.items(), strict=False):
+    for number, (name, engine) in enumerate(engines.items()):
+        colour = COLOURS[number % len(COLOURS)]
         generator = torch.Generator(engine.device).manual_seed(derived(seed, "picture"))
-        found = predictions(engine, examples.to(engine.device), engine.settings.test_samples or 1, generator)
+        draws = engine.settings.test_samples or engine.settings.eval_samples
+        found = predictions(engine, engine.data.test, count, draws if engine.draws else 1, generator)
         for i, place in enumerate(places):
             place.scatter(*found[i, :, :2].T, s=36, marker="x", color=colour, label=name, zorder=3)
     figure.legend(*places[0].get_legend_handles_labels(), loc="lower center", ncols=3 + len(engines), fontsize=9)

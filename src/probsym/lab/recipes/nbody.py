@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import torch
 from rich.console import Console
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 
 from probsym import bases, groups, nets, samplers
 from probsym.data import Particles, nbody, nbody_chaos
+from probsym.data.nbody import Advance
 from probsym.lab.examples import Examples, Splits
 from probsym.lab.progress import Show, shown
 from probsym.lab.recipe import Recipe, Settings, Task
@@ -20,6 +23,7 @@ from probsym.samplers import Sampler
 from probsym.signature import Signature
 from probsym.symmetrized import Symmetrized
 
+T = TypeVar("T")
 ITEMS, DIMENSIONS = 5, 3
 ARRAYS = "n 3, n 3, n n 2 -> n 3"
 SETTINGS = Settings(
@@ -44,15 +48,7 @@ class NBody(Task):
     symmetry = Signature.parse("n d:point, n d, n n e -> n d:point", {"n": groups.S(), "d": groups.E(DIMENSIONS)})
 
     def load(self) -> Splits:
-        with ExitStack() as stack:
-            bars: list[Show] = []
-
-            def advance(done: int, total: int) -> None:
-                if not bars:  # the first time only: then they are in the cache, and there is nothing to show
-                    bars.append(stack.enter_context(shown(Console(stderr=True), "simulations")))
-                bars[0](done, total, "of charged particles")
-
-            found = nbody(advance)
+        found = _watched(nbody)
         first, parts = 0, []
         for name in ("train", "valid", "test"):
             parts.append(as_examples(found[name], first))
@@ -66,11 +62,24 @@ class NBody(Task):
         return (output - targets).square().flatten(1).mean(1)
 
     def test_parts(self) -> dict[str, Tensor]:
-        return {"calm": ~nbody_chaos()["test"]}
+        return {"calm": ~_watched(nbody_chaos)["test"]}
 
     def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         error = self.loss(output.double(), targets.double())
         return {"loss": error, "mse": error}
+
+
+def _watched(simulated: Callable[[Advance], T]) -> T:
+    """What is simulated, its progress shown: the first time only, since then it is in the cache."""
+    with ExitStack() as stack:
+        bars: list[Show] = []
+
+        def advance(done: int, total: int) -> None:
+            if not bars:
+                bars.append(stack.enter_context(shown(Console(stderr=True), "simulations")))
+            bars[0](done, total, "of charged particles")
+
+        return simulated(advance)
 
 
 def as_examples(particles: Particles, first: int = 0) -> Examples:

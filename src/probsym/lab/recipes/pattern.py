@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from probsym.data import PackedGraphs, pattern
-from probsym.data.files import Arrays, kept
+from probsym.data.files import Arrays, digest, kept
 from probsym.lab.backbones import BACKBONES, VITS
 from probsym.lab.examples import NO_TARGET, PackedExamples, Splits
 from probsym.lab.methods import symmetrized_graphs
@@ -87,7 +87,10 @@ def class_weights(targets: Tensor) -> Tensor:
 
 
 def ranks_of(graphs: PackedGraphs, name: str) -> Tensor:
-    """The ranks of nodes in the spectral frame, (graphs, n), highest first as a frame sorts; kept in the cache."""
+    """The ranks of nodes in the spectral frame, (graphs, n), highest first as a frame sorts; kept in the cache.
+
+    They are kept under a digest of the edges, so that other graphs never get them.
+    """
 
     def ranked() -> Arrays:
         parts = torch.arange(len(graphs)).split(100)
@@ -100,7 +103,8 @@ def ranks_of(graphs: PackedGraphs, name: str) -> Tensor:
                 show(i + 1, len(parts), "of 100 graphs each")
         return {"ranks": torch.cat(found).numpy()}
 
-    return -torch.from_numpy(kept(f"pattern_{name}_ranks.npz", ranked)["ranks"]).float()
+    own = digest({"edges": graphs.edges.values.numpy(), "starts": graphs.edges.starts.numpy()})[:16]
+    return -torch.from_numpy(kept(f"pattern_ranks_{own}.npz", ranked)["ranks"]).float()
 
 
 def _vit(settings: Settings, backbone: str, pretrained: bool, method: str) -> nn.Module:
