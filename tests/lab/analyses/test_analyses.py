@@ -185,7 +185,7 @@ def test_a_smaller_tolerance_takes_more_draws() -> None:
     engine = engine_with(averaged())
     rows = by_tolerance(engine, Questions(samples=600), quiet)
     assert [row["tolerance"] for row in rows] == sorted((row["tolerance"] for row in rows), reverse=True)
-    assert rows[0]["least"] == 30  # fewer do not tell
+    assert rows[0]["least"] >= 30  # fewer do not tell
     assert [row["draws"] for row in rows] == sorted(row["draws"] for row in rows)
     assert rows[-1]["most"] == 600
     for row in rows:

@@ -12,7 +12,7 @@ from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
 from probsym.symmetrized import Symmetrized
 
-TOLERANCES = (0.5, 0.2, 0.1, 0.05, 0.02)
+TOLERANCES = (0.1, 0.02, 0.01, 0.005)
 """As shares of the deviation of the targets."""
 
 
