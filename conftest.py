@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["src/probsym/ops/sinkhorn_triton.py"]
+collect_ignore_glob = [] if find_spec("triton") else ["src/probsym/ops/*_triton.py"]
