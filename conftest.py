@@ -1,4 +1,4 @@
-"""Doctests are collected from every module; one of them needs triton, which only CUDA builds of torch bring."""
+"""Doctests are collected from every module; kernels need triton, which only CUDA builds of torch bring."""
 
 from importlib.util import find_spec
 
