@@ -16,7 +16,7 @@ from probsym.groups import E, Group
 from probsym.hub import Saved
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch, translate
-from probsym.samplers.couplings import BLOCKS, COUPLINGS, INDEPENDENT, check_coupling
+from probsym.samplers.couplings import BLOCKS, COUPLINGS, INDEPENDENT, check_coupling, chosen_coupling
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import Haar
 from probsym.samplers.noise import Noise
@@ -144,23 +144,9 @@ class Symmetrized(Saved, nn.Module):
             noise: the random numbers themselves, from `noise(...)`, in place of `samples` and `generator`.
             index: the number of each example, (B,), for samplers with fixed noise.
             keep_values: also return the output of every draw.
-            coupling: how the draws of one input depend on each other; the model's own in evaluation if None. With
-                `noise`, how that was drawn, which the standard error must know.
-
-        A coupling can better the average of as many draws. Each draw keeps its law, so the expectation is the same, and
-        as equivariant:
-
-        - "independent": none.
-        - "antithetic": draws 2i and 2i + 1 are mirror images. Good where the output changes sign with the mirror; where
-          it does not, a pair tells no more than one draw. The standard error is that of the means of pairs.
-        - "quasi": the draws fill the space of their random numbers evenly (a Sobol sequence, shifted at random for
-          each batch item); best for a number of draws that is a power of two. No standard error, and no `tol`. Draw by
-          draw only: for g x all draws together need not be distributed as those for x, moved by g.
-        - "stratified": for `Haar` and `FromHaar`, elements of S on up to 7 items, of C and of D are drawn without
-          replacement, and so are, in up to 3 dimensions, the signed permutations of the axes that a rotation is
-          followed by: 48 for O(3). No standard error, and no `tol`.
-
-        Samplers that list elements have nothing to couple, unless `samples` are drawn from what they list.
+            coupling: how the draws of one input depend on each other: "independent", "antithetic", "quasi" or
+                "stratified", of which `probsym.samplers.couplings` says more; the model's own in evaluation if None.
+                With `noise`, how that was drawn, which the standard error must know.
         """
         if tol is not None and (not isinstance(tol, int | float) or not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
@@ -229,17 +215,8 @@ class Symmetrized(Saved, nn.Module):
 
     def _coupling(self, sampler: Sampler, coupling: str | None) -> str:
         """The name of the coupling for a call that asks for this one."""
-        asked = coupling is not None
-        if coupling is None:
-            coupling = INDEPENDENT if self.training or self.eval_coupling is None else self.eval_coupling
-        if sampler.exact and coupling != INDEPENDENT:
-            if asked:
-                raise RangeError(
-                    f"Expected no coupling for {type(sampler).__name__}, which lists its elements, unless samples are "
-                    f"drawn from them (got {coupling!r})"
-                )
-            return INDEPENDENT
-        return check_coupling(coupling, sampler, self.signature)
+        own = None if self.training else self.eval_coupling
+        return chosen_coupling(coupling, own, sampler, self.signature)
 
     def _round(self, samples: int | None, count: int, most: int, block: int) -> int:
         """How many draws to add to `count` on the way to a tolerance, in whole blocks but for the last."""

@@ -1,7 +1,19 @@
 """How the draws of one input depend on each other, so that as many of them may tell more.
 
-Every single draw keeps its law whatever the coupling is, so the expectation is the same. A new coupling is one new
-file and one line in `COUPLINGS`.
+Every single draw keeps its law whatever the coupling is, so the expectation is the same, and as equivariant:
+
+- "independent": none.
+- "antithetic": draws 2i and 2i + 1 are mirror images. Good where the output changes sign with the mirror; where it does
+  not, a pair tells no more than one draw. The standard error is that of the means of pairs.
+- "quasi": the draws fill the space of their random numbers evenly (a Sobol sequence, shifted at random for each batch
+  item); best for a number of draws that is a power of two. No standard error, and no `tol`. Draw by draw only: for g x
+  all draws together need not be distributed as those for x, moved by g.
+- "stratified": for `Haar` and `FromHaar`, elements of S on up to 7 items, of C and of D are drawn without replacement,
+  and so are, in up to 3 dimensions, the signed permutations of the axes that a rotation is followed by: 48 for O(3). No
+  standard error, and no `tol`.
+
+Samplers that list elements have nothing to couple, unless draws are asked from what they list. A new coupling is one
+new file and one line in `COUPLINGS`.
 """
 
 from __future__ import annotations
@@ -64,3 +76,16 @@ def check_coupling(name: str, sampler: Sampler, signature: Signature) -> str:
     elif name != INDEPENDENT:
         sampler.noise_laws(signature)
     return name
+
+
+def chosen_coupling(asked: str | None, own: str | None, sampler: Sampler, signature: Signature) -> str:
+    """The name of the coupling for a call that asks for one, or for none and the model has its own."""
+    name = next((one for one in (asked, own) if one is not None), INDEPENDENT)
+    if not sampler.exact or name == INDEPENDENT:
+        return check_coupling(name, sampler, signature)
+    if asked is None:
+        return INDEPENDENT
+    raise RangeError(
+        f"Expected no coupling for {type(sampler).__name__}, which lists its elements, unless samples are drawn from "
+        f"them (got {asked!r})"
+    )

@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -210,9 +209,9 @@ def test_uniform_draws_are_as_spread_as_uniform_ones() -> None:
 def test_a_distribution_at_one_point_is_not_spread() -> None:
     class Still(samplers.Haar):
         def forward(self, batch: samplers.Batch, noise: samplers.Noise) -> samplers.Draw:
-            one = super().forward(batch, noise)
-            same = {key: g[:, :1].expand_as(g) for key, g in one.elements.items()}
-            return replace(one, elements=same)
+            return super().forward(
+                batch, noise._replace(elements={key: g[:, :1].expand_as(g) for key, g in noise.elements.items()})
+            )
 
     model = Symmetrized(First(), "n d:point -> d:point", Points.symmetry.groups, Still(), samples=2)
     for row in by_group(engine_with(model), Questions(samples=20), quiet):
@@ -234,16 +233,16 @@ def test_entropies_are_those_of_the_mean_matrix() -> None:
 
 
 def test_stages_make_up_the_whole() -> None:
-    for model, draws in (
-        (averaged(), 50),
-        (Symmetrized(First(), "n c -> c", {"n": groups.S()}, samplers.Enumerate()), 24),
-    ):
-        rows = {row["stage"]: row for row in by_stage(engine_with(model), Questions(samples=50), quiet)}
-        assert list(rows) == ["random numbers", "sampler", "to the base", "base", "back", "whole"]
+    for model in (averaged(), Symmetrized(First(), "n c -> c", {"n": groups.S()}, samplers.Enumerate())):
+        engine = engine_with(model)
+        rows = {row["stage"]: row for row in by_stage(engine, Questions(samples=50), quiet)}
+        assert list(rows) == ["sampler", "base", "between", "whole"]
         assert rows["whole"]["share"] == 1
-        assert all(row["ms"] > 0 for row in rows.values())
-        assert {row["draws"] for row in rows.values()} == {draws}
-    with pytest.raises(RunError, match="a symmetrized model"):
+        assert sum(rows[name]["share"] for name in ("sampler", "base", "between")) == pytest.approx(1)
+        assert all(rows[name]["ms"] > 0 for name in ("sampler", "base", "whole"))
+        assert {row["draws"] for row in rows.values()} == {50 if engine.draws else None}
+        assert not any(one._forward_hooks or one._forward_pre_hooks for one in model.modules())
+    with pytest.raises(RunError, match="a symmetrized module"):
         by_stage(engine_with(First()), Questions(), quiet)
 
 

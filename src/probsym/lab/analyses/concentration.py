@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -32,18 +34,15 @@ def by_group(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     step = max(1, AT_ONCE // questions.samples)
     for start in range(0, count, step):
         few = examples.take(slice(start, min(start + step, count)))
-        for place, one in enumerate((model, uniform)):
-            generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, "concentration", start))
-            batch = one._batch(few.inputs, few.mask, few.ids)
-            with torch.no_grad():
-                noise = one.noise(
-                    *few.inputs, mask=few.mask, index=few.ids, samples=questions.samples, generator=generator
-                )
-                draw = one.sampler(batch, noise)
-            for key, group in one.signature.groups.items():
-                g = draw.elements[key]
+        generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, "concentration", start))
+        options: dict[str, Any] = {"mask": few.mask, "samples": questions.samples, "generator": generator}
+        with torch.no_grad():
+            own = model.estimate(*few.inputs, index=few.ids, **options).elements
+        for place, elements in enumerate((own, uniform.noise(*few.inputs, **options).elements)):
+            for key, group in model.signature.groups.items():
+                g = elements[key]
                 if isinstance(group, S):
-                    numbers = entropies(g, batch.masks.get(key))
+                    numbers = entropies(g, few.mask)
                 elif isinstance(group, O | E):
                     numbers = {"spread": 1 - g[..., : group.d].mean(1).square().sum((-2, -1)) / group.d}
                 else:
@@ -57,10 +56,10 @@ def by_group(engine: Engine, questions: Questions, show: Show) -> list[Row]:
             "measure": name,
             "examples": count,
             "draws": questions.samples,
-            "model": float(torch.cat(own).mean()),
+            "model": float(torch.cat(ours).mean()),
             "uniform": float(torch.cat(others).mean()),
         }
-        for (key, name), (own, others) in found.items()
+        for (key, name), (ours, others) in found.items()
     ]
 
 

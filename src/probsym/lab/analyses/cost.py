@@ -1,13 +1,13 @@
-"""Where the time of a prediction goes: to the sampler, to moving tensors, or to the base."""
+"""Where the time of a prediction goes: to the sampler, to the base, or to what lies between."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
 from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions, Row, test_set
@@ -18,56 +18,72 @@ from probsym.symmetrized import Symmetrized
 BATCH = 100
 
 
+class Stopwatch:
+    """The seconds that a module's calls take, one entry for each reading."""
+
+    def __init__(self, module: nn.Module, device: torch.device) -> None:
+        self.device, self.spent = device, 0.0
+        self.hooks = [module.register_forward_pre_hook(self._begin), module.register_forward_hook(self._end)]
+
+    def now(self) -> float:
+        """The time when all that was launched is done."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def read(self) -> float:
+        """What was spent since the last reading."""
+        found, self.spent = self.spent, 0.0
+        return found
+
+    def remove(self) -> None:
+        """Leave the module as it was."""
+        for hook in self.hooks:
+            hook.remove()
+
+    def _begin(self, *_: Any) -> None:
+        self.start = self.now()
+
+    def _end(self, *_: Any) -> None:
+        self.spent += self.now() - self.start
+
+
 def by_stage(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     """One row for each stage of an evaluation of up to 100 examples: median milliseconds, and the share of the whole.
 
-    The stages are timed one by one, launched from Python; what is left over is averaging.
+    What is neither sampler nor base is drawing random numbers, moving tensors and averaging. Launched from Python.
     """
     model = engine.model
-    if not isinstance(model, Symmetrized):
-        raise RunError(f"Expected a symmetrized model (got {type(model).__name__})")
-    whole, count, _ = test_set(engine, questions)
-    examples = whole.take(slice(0, min(count, BATCH)))
+    if not isinstance(model, Symmetrized) or not isinstance(model.base, nn.Module):
+        raise RunError(f"Expected a symmetrized module (got {type(model).__name__})")
+    stored, count, _ = test_set(engine, questions)
+    few = stored.take(slice(0, min(count, BATCH)))
     samples = questions.samples if engine.draws else None
     model.eval()
-    batch = model._batch(examples.inputs, examples.mask, examples.ids)
-    options: dict[str, Any] = {"mask": examples.mask, "index": examples.ids}
-    with torch.no_grad():
-        noise = model.noise(*examples.inputs, **options, samples=samples)
-        draw = model.sampler(batch, noise)
-        rows = len(batch) * draw.count
-        folded = [x.reshape(rows, *x.shape[2:]) for x in draw.undo(batch)]
-        masks = [one.reshape(rows, -1) for one in draw.masks(batch).values()]
-        seen = {"mask": masks[0]} if masks and model._base_takes_mask else {}
-        found = model.base(*folded, **seen)
-        outputs = [y.unflatten(0, (len(batch), draw.count)) for y in (found if isinstance(found, tuple) else (found,))]
-        stages: dict[str, Callable[[], object]] = {
-            "random numbers": lambda: model.noise(*examples.inputs, **options, samples=samples),
-            "sampler": lambda: model.sampler(batch, noise),
-            "to the base": lambda: draw.undo(batch),
-            "base": lambda: model.base(*folded, **seen),
-            "back": lambda: draw.apply(batch, outputs),
-            "whole": lambda: model(*examples.inputs, **options, samples=samples),
-        }
-        spans: dict[str, list[float]] = {name: [] for name in stages}
+    watches = {"sampler": Stopwatch(model.sampler, engine.device), "base": Stopwatch(model.base, engine.device)}
+    watches["whole"] = Stopwatch(model, engine.device)
+    spans: dict[str, list[float]] = {name: [] for name in watches}
+    try:
         for repeat in range(questions.repeats + 1):  # the first time does not count
-            for name, stage in stages.items():
-                span = _seconds(stage, engine.device)
-                if repeat:
+            with torch.no_grad():
+                model(*few.inputs, mask=few.mask, index=few.ids, samples=samples)
+            found = {name: watch.read() for name, watch in watches.items()}
+            if repeat:
+                for name, span in found.items():
                     spans[name].append(span)
             show(repeat, questions.repeats, "")
+    finally:
+        for watch in watches.values():
+            watch.remove()
     times = {name: 1e3 * statistics.median(one) for name, one in spans.items()}
+    times = {**times, "between": times["whole"] - times["sampler"] - times["base"]}
     return [
-        {"stage": name, "examples": len(batch), "draws": draw.count, "ms": span, "share": span / times["whole"]}
-        for name, span in times.items()
+        {
+            "stage": name,
+            "examples": few.size,
+            "draws": samples,
+            "ms": times[name],
+            "share": times[name] / times["whole"],
+        }
+        for name in ("sampler", "base", "between", "whole")
     ]
-
-
-def _seconds(stage: Callable[[], object], device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    start = time.perf_counter()
-    stage()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - start
