@@ -77,7 +77,7 @@ def main() -> None:
             samplers.Learned(nets.GIN(channels), reads=(0, 1)),
         ).to(device)
         bare = bases.PatchTransformer(arrays, n, arguments.encoder, **diagonal).encoder.to(device)
-        tokens = torch.randn(arguments.batch, 197, base.cls.shape[0], device=device)
+        tokens = torch.randn(arguments.batch, 1 + base.grid**2, base.cls.shape[0], device=device)
 
         def whole(
             model: Symmetrized = model, inputs: tuple[Tensor, ...] = (features, *pairs), m: Tensor = mask

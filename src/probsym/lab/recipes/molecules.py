@@ -135,7 +135,7 @@ def _vit(
 ) -> nn.Module:
     n, atoms, bonds = sizes
     make = BACKBONES[backbone].pretrained if pretrained else BACKBONES[backbone].new
-    term = {"10": "k", "11": "k", "n n": "n n"}[output]
+    term = "k" if output.isdigit() else output
     base = make(f"n {atoms}, n n, n n {bonds} -> {output}", n, patch_dropout=patch_dropout)
     return symmetrized_graphs(base, "ps", settings, term, channels=atoms, ranks=False, edges=True, chunk=CHUNK)
 
