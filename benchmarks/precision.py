@@ -1,0 +1,99 @@
+"""Whether a precision changes what a recipe learns: the same seeds in each, and how far their errors lie apart.
+
+Runs of one seed begin with the same weights, see the same batches in the same order and draw the same noise, so that
+the difference between two precisions is of pairs. It is to be compared with how much seeds differ in one precision.
+
+Run: python benchmarks/precision.py RECIPE METRIC --precision tf32 --precision 32-true [--seed 0 --seed 1 --seed 2]
+[--set epochs=100] [--device cuda --compile --capture] [--runs FOLDER] [--out FILE]. All precisions train at the same
+time, in processes of their own. The last line is JSON.
+"""
+
+import argparse
+import statistics
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from itertools import combinations
+from multiprocessing import get_context
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from rich.console import Console
+
+from benchmarks.record import finish
+from probsym.lab.provenance import provenance
+from probsym.lab.recipe import Recipe, closest
+from probsym.lab.recipes import RECIPES
+from probsym.lab.run import Options, make_fabric, run
+
+
+def errors(name: str, metric: str, seeds: list[int], changes: list[str], options: Options, folder: Path) -> list[float]:
+    """The metric for every seed, from runs in the folder; those that were interrupted go on."""
+    found = run(
+        _recipe(name), seeds, folder / options.precision, changes=changes, options=options, resume=True,
+        console=Console(stderr=True, quiet=True),
+    )  # fmt: skip
+    return [one["metrics"][metric] for one in found]
+
+
+def apart(values: dict[str, list[float]]) -> dict[str, dict[str, float]]:
+    """For every two precisions: the mean difference of runs with the same seed, and its standard error."""
+    found = {}
+    for first, second in combinations(values, 2):
+        differences = [a - b for a, b in zip(values[first], values[second], strict=True)]
+        stderr = statistics.stdev(differences) / len(differences) ** 0.5
+        found[f"{first} - {second}"] = {"mean": statistics.mean(differences), "stderr": stderr}
+    return found
+
+
+def main() -> None:
+    """Train in every precision, print the differences, end with JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("recipe")
+    parser.add_argument("metric")
+    parser.add_argument("--precision", action="append", required=True)
+    parser.add_argument("--seed", action="append", type=int)
+    parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--capture", action="store_true")
+    parser.add_argument("--runs", type=Path, default=Path("runs/precision"))
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    _recipe(arguments.recipe)
+    seeds = arguments.seed or [0, 1, 2]
+    if len(seeds) < 2:
+        parser.error(f"expected two seeds or more, to tell what noise is (got {len(seeds)})")
+    with ProcessPoolExecutor(len(arguments.precision), get_context("spawn")) as pool:
+        jobs = {
+            precision: pool.submit(
+                errors,
+                arguments.recipe,
+                arguments.metric,
+                seeds,
+                arguments.set,
+                Options(arguments.device, 1, precision, arguments.compile, arguments.capture),
+                arguments.runs,
+            )
+            for precision in arguments.precision
+        }
+        values = {precision: job.result() for precision, job in jobs.items()}
+    for precision, one in values.items():
+        print(f"{precision}: {statistics.mean(one):.6g} +- {statistics.stdev(one):.2g} over {len(one)} seeds")
+    differences = apart(values)
+    for pair, number in differences.items():
+        print(f"{pair}: {number['mean']:.2g} +- {number['stderr']:.2g}")
+    result = {"benchmark": "precision", "recipe": arguments.recipe, "metric": arguments.metric, "seeds": seeds}
+    result |= {"changed": arguments.set, "values": values, "differences": differences}
+    finish({**result, **provenance(make_fabric(Options(arguments.device)).device)}, arguments.out)
+
+
+def _recipe(name: str) -> Recipe:
+    found = closest(name, RECIPES, "recipe")
+    if not isinstance(found, Recipe):
+        raise SystemExit(f"expected a recipe that trains (got {name})")
+    return found
+
+
+if __name__ == "__main__":
+    main()
