@@ -4,8 +4,8 @@ ViT-Base, batch 128, one draw, at the sizes of PATTERN (188 nodes, adjacency) an
 and bonds): a whole step with the learned distribution, beside a step of the bare encoder that is given as many tokens
 of the same width, both compiled and captured on a GPU. Graphs are random ones of about the same sizes and densities.
 
-Run: python benchmarks/patch_transformer.py [--device cuda] [--precision bf16-mixed] [--encoder vit-b] [--out FILE]. The
-last line is JSON.
+Run: python benchmarks/patch_transformer.py [--device cuda] [--precision bf16-mixed] [--encoder vit-b] [--nodes 188]
+[--out FILE]. The last line is JSON.
 """
 
 import argparse
@@ -22,6 +22,9 @@ from benchmarks.record import captured, finish, side_by_side
 from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.lab.provenance import provenance
 from probsym.lab.run import Options, make_fabric
+
+SIZES = {188: (3, 0, 50.0), 444: (50, 7, 2.0)}
+"""Most nodes: channels of nodes, kinds of bonds, and the degree of a node on average."""
 
 
 def step_of(model: nn.Module, loss: Callable[[], Tensor], cuda: bool) -> Callable[[], object]:
@@ -57,6 +60,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--precision", default="bf16-mixed")
     parser.add_argument("--encoder", default="vit-b")
+    parser.add_argument("--nodes", type=int, choices=SIZES, help="the one size to measure")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path)
@@ -64,7 +68,9 @@ def main() -> None:
     fabric = make_fabric(Options(arguments.device, precision=arguments.precision))
     device, cuda = fabric.device, fabric.device.type == "cuda"
     result: dict[str, object] = {"benchmark": "patch_transformer", **vars(arguments), "out": None}
-    for n, channels, bonds, degree in ((188, 3, 0, 50.0), (444, 50, 7, 2.0)):
+    for n, (channels, bonds, degree) in SIZES.items():
+        if arguments.nodes not in (None, n):
+            continue
         mask, *pairs = graphs(arguments.batch, n, degree, bonds, device)
         features = torch.rand(arguments.batch, n, channels, device=device) * mask.unsqueeze(-1)
         arrays = f"n {channels}, n n{f', n n {bonds}' if bonds else ''} -> {'n 2' if n == 188 else '10'}"

@@ -281,6 +281,21 @@ def test_symmetrized_follows_motions_and_permutations(
     testing.assert_equivariant(model, *inputs, mask=make_mask(3, 5) if masked else None)
 
 
+def test_coordinates_under_autocast() -> None:
+    """What bfloat16 cannot tell apart, the ends of the model can: they are in full precision, its layers are not."""
+    torch.manual_seed(0)
+    model = SequenceTransformer("n 3 -> n 3", n=4, width=16, layers=2)
+    x = torch.full((1, 4, 3), 5.0)
+    assert (x + 1e-3).bfloat16().equal(x.bfloat16())
+    inside: list[torch.dtype] = []
+    model.layers[0].attend.register_forward_hook(lambda *given: inside.append(given[-1].dtype))  # type: ignore[union-attr]
+    with torch.autocast("cpu", torch.bfloat16):
+        found, moved = model(x), model(x + 1e-3)
+    assert found.dtype == torch.float32
+    assert not found.equal(moved)
+    assert inside == [torch.bfloat16] * 2
+
+
 @pytest.mark.parametrize(("arrays", "n"), [ARRAYS[2], ARRAYS[3]])
 def test_bfloat16(arrays: str, n: int) -> None:
     model, inputs = build(arrays, n, torch.float32), make_inputs(arrays, 2, n, torch.float32)

@@ -23,7 +23,8 @@ class SequenceTransformer(Part, nn.Module):
     An array of lower order stands on the diagonal: "n 3" beside "n n 2" gives every pair (i, i) its three numbers, and
     other pairs zeros; one of order 0 is given to every token. Layers normalise first (pre-LN), and a last norm and a
     head ReLU-Linear-ReLU-Linear follow. An output of lower order is read from the diagonal, one of order 0 from the
-    mean over the tokens.
+    mean over the tokens. Under autocast only the layers are in low precision: coordinates are read, tokens summed and
+    outputs made in the precision of the weights.
 
     `forward(*inputs, mask=None)`: inputs as `arrays` says; mask booleans (batch, items), or several by name, which
     keeps padding from being attended to. The paper's model for particles has 208,387 parameters:
@@ -76,11 +77,13 @@ class SequenceTransformer(Part, nn.Module):
         batch, n = self.arrays.check(inputs, most=self.n)
         mask = items_mask(mask, batch, n, inputs[0].device)
         places = self.positions[(slice(n),) * self.order]
-        tokens = (self.embed(self._joined(inputs, batch, n)) + places).flatten(1, self.order)
+        with torch.autocast(places.device.type, enabled=False):
+            tokens = (self.embed(self._joined(inputs, batch, n)) + places).flatten(1, self.order)
         real = None if mask is None else _real_tokens(mask, self.order)
         for layer in self.layers:
             tokens = layer(tokens, real)
-        found = self.head(self._read(self.norm(tokens), n, real))
+        with torch.autocast(places.device.type, enabled=False):
+            found = self.head(self._read(self.norm(tokens), n, real))
         return found.squeeze(-1) if self.arrays.output.channels is None else found
 
     def _joined(self, inputs: tuple[Tensor, ...], batch: int, n: int) -> Tensor:
