@@ -55,6 +55,9 @@ def train(
     compile: Annotated[bool, typer.Option(help="Compile the forward pass.")] = False,
     capture: Annotated[bool, typer.Option(help="Run whole steps as CUDA graphs.")] = False,
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds; 0 for every step.")] = 60.0,
+    keep_every: Annotated[
+        int | None, typer.Option(min=1, help="Epochs from one file of weights in RUN/weights to the next.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
     results: Annotated[Path | None, typer.Option(help="Folder where results are also written.")] = None,
 ) -> None:
@@ -63,7 +66,7 @@ def train(
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, run
 
-    options = Options(device, processes, precision, compile, capture, checkpoint_every)
+    options = Options(device, processes, precision, compile, capture, checkpoint_every, keep_every)
     for chosen in matching(recipe, RECIPES, "recipe"):
         found = run(
             chosen,
