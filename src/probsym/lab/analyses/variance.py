@@ -1,0 +1,49 @@
+"""How much less an untrained model varies under a learned distribution than under the uniform one (paper, Figure 7)."""
+
+from __future__ import annotations
+
+import copy
+
+from probsym.errors import RunError
+from probsym.lab.analyses.analysis import Questions, Row, asked_of, drawing_model, past_of
+from probsym.lab.analyses.draws import counts_up_to, repeated, variance
+from probsym.lab.engine import Engine
+from probsym.lab.progress import Show
+from probsym.samplers import Haar, Learned
+from probsym.symmetrized import Symmetrized
+
+
+def by_method(engine: Engine, questions: Questions, show: Show) -> list[Row]:
+    """One row for each distribution and number of draws: one and the same base, as the run's seed initialised it.
+
+    The paper fixes "a randomly initialized MLP" and speaks of the distribution that "learns": `ps` is the sampler with
+    the weights that the run chose, `ps-initial` as it was initialised, and `ga` uniform. The variances are those
+    between repeats, of the prediction and of its loss, mean over the examples of the validation set.
+    """
+    model = drawing_model(engine)
+    if not isinstance(model.sampler, Learned):
+        raise RunError(f"Expected a run that learned a distribution (got one with {type(model.sampler).__name__})")
+    initial = copy.deepcopy(model)
+    initial.load_state_dict(past_of(engine).initial())
+    samplers = {"ps": model.sampler, "ps-initial": initial.sampler, "ga": Haar()}
+    part = engine.data.valid
+    size, rows, total = asked_of(part, questions), list[Row](), len(samplers) * questions.repeats
+    for place, (name, sampler) in enumerate(samplers.items()):
+
+        def told(done: int, place: int = place, name: str = name) -> None:
+            show(place * questions.repeats + done, total, name)
+
+        one = Symmetrized(initial.base, str(model.signature), model.signature.groups, sampler)
+        losses, means = repeated(engine, one, part, size, questions, told, purpose="variance")
+        rows += [
+            {
+                "method": name,
+                "draws": count,
+                "examples": size,
+                "repeats": questions.repeats,
+                "output_variance": variance(means[:, i]),
+                "loss_variance": variance(losses[:, i]),
+            }
+            for i, count in enumerate(counts_up_to(questions.samples))
+        ]
+    return rows
