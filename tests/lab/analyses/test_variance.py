@@ -9,6 +9,7 @@ from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions
 from probsym.lab.analyses.variance import by_method
 from probsym.lab.training import initial_weights
+from probsym.nets import MaskedBatchNorm
 from probsym.samplers import Haar
 from probsym.symmetrized import Symmetrized
 from tests.lab.analyses.test_analyses import quiet
@@ -26,7 +27,13 @@ def test_the_base_is_as_it_was_initialised_under_all_three(tmp_path: Path) -> No
     found = {(row["method"], row["draws"]): row for row in rows}
     initial = build(engine.settings).eval()
     initial.load_state_dict(initial_weights(PS, engine.settings, 0))
-    valid = engine.data.valid
+    for norm in initial.modules():
+        if isinstance(norm, MaskedBatchNorm):
+            norm.momentum = 1.0  # so that one pass over all that is there gives the statistics
+    train, valid = engine.data.train, engine.data.valid
+    with torch.no_grad():
+        initial.train()(*train.inputs, mask=train.mask, samples=50)
+    initial.eval()
     for name, sampler in {"ps": engine.model.sampler, "ps-initial": initial.sampler, "ga": Haar()}.items():
         model = Symmetrized(initial.base, str(initial.signature), initial.signature.groups, sampler).eval()
         with torch.no_grad():

@@ -24,7 +24,7 @@ def by_group(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     """
     model = drawing_model(engine)
     examples, count, _ = test_set(engine, questions)
-    found = concentrations(model, examples, count, questions, show)
+    found = concentrations(model.eval(), examples, count, questions, show)
     return [
         {
             "group": f"{key}: {model.signature.groups[key]!r}",
@@ -44,9 +44,9 @@ def concentrations(
 ) -> dict[tuple[str, str], tuple[float, float]]:
     """By group and measure, of the model's draws and of uniform ones, mean over the first examples. No base is called.
 
-    The model is as in evaluation; how many draws, and which, the questions say.
+    How many draws, and which, the questions say; whether norms use their own statistics or the batch's, the model's
+    mode does.
     """
-    model.eval()
     found: dict[tuple[str, str], list[list[Tensor]]] = {}
     step = max(1, AT_ONCE // questions.samples)
     for start in range(0, count, step):

@@ -9,6 +9,7 @@ from probsym.lab.analyses.concentration import concentrations
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
 from probsym.lab.progress import Show
+from probsym.lab.seeds import derived, seeded
 from probsym.symmetrized import Symmetrized
 
 DRAWS = 50
@@ -18,22 +19,19 @@ DRAWS = 50
 def by_epoch(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     """One row for each epoch whose weights were kept: the entropies of the mean permutation matrix, mean over inputs.
 
-    Numbers are those of the analysis of concentration, of the test set, the model as in evaluation: its norms have the
-    statistics that they had gathered by then. All epochs share their random numbers.
+    Numbers are those of the analysis of concentration, of the test set, but with the sampler in training mode, as it
+    draws while it learns: the statistics that norms gather over time say nothing of the data in the first epochs, and a
+    sampler that relies on them looks far more certain than it is. All epochs share their random numbers.
     """
     model, past = drawing_model(engine), kept_past(engine)
     examples, count, _ = test_set(engine, questions)
     rows, total = [], len(past.epochs)
     for place, epoch in enumerate(past.revisited(model, "sampler")):
-        rows.append(
-            {
-                "epoch": epoch,
-                "examples": count,
-                "draws": questions.samples,
-                **permutation_entropies(model, examples, count, questions),
-            }
-        )
+        with seeded(engine.device, derived(questions.seed, "entropy")):
+            found = permutation_entropies(model.train(), examples, count, questions)
+        rows.append({"epoch": epoch, "examples": count, "draws": questions.samples, **found})
         show(place + 1, total, f"epoch {epoch}")
+    model.eval()
     return rows
 
 

@@ -9,7 +9,7 @@ from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions, Row, asked_of, kept_past
 from probsym.lab.engine import Engine
 from probsym.lab.progress import Show
-from probsym.lab.seeds import derived
+from probsym.lab.seeds import derived, seeded
 from probsym.symmetrized import Symmetrized
 
 
@@ -41,12 +41,10 @@ def full_gradient(
     """Of the mean loss over the first examples of the training set, with respect to some parameters."""
     model.train()
     sums = [torch.zeros_like(one) for one in parameters]
-    device = engine.device
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with seeded(engine.device, derived(seed, "gradient dropout")):
         for start in range(0, count, engine.settings.batch_size):
             batch = engine.data.train.take(slice(start, min(start + engine.settings.batch_size, count)))
-            generator = torch.Generator(device).manual_seed(derived(seed, "gradient", start))
-            torch.manual_seed(derived(seed, "gradient dropout", start))
+            generator = torch.Generator(engine.device).manual_seed(derived(seed, "gradient", start))
             with engine.fabric.autocast():
                 output = model(*batch.inputs, mask=batch.mask, index=batch.ids, generator=generator)
                 loss = engine.task.loss(output, batch.targets)

@@ -23,7 +23,7 @@ def by_sample_size(engine: Engine, questions: Questions, show: Show) -> list[Row
     """
     model, part = drawing_model(engine), engine.data.valid
     size, counts = asked_of(part, questions), counts_up_to(questions.samples)
-    entropies = permutation_entropies(model, part, size, replace(questions, samples=DRAWS))
+    entropies = permutation_entropies(model.eval(), part, size, replace(questions, samples=DRAWS))
     total = 2 * questions.repeats
     losses, means = repeated(
         engine, model, part, size, questions, lambda done: show(done, total, "validation set"), purpose="sample size"
