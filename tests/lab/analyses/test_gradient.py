@@ -24,6 +24,13 @@ def test_norms_of_every_kept_epoch(tmp_path: Path) -> None:
     assert all(one.grad is None for one in engine.model.parameters())
     assert not engine.model.training
     assert rows == by_epoch(engine, Questions(), quiet)
+    for row, _ in zip(rows, engine.past.revisited(engine.model), strict=True):  # of the base, not of the sampler
+        base, whole = (
+            torch.cat([one.flatten() for one in full_gradient(engine, engine.model, list(part.parameters()), 40, 0)])
+            for part in (engine.model.base, engine.model)
+        )
+        assert row["norm"] == pytest.approx(float(base.norm()), rel=1e-5)
+        assert row["norm"] < 0.99 * float(whole.norm())
 
 
 def test_where_draws_do_not_matter_it_is_the_gradient_of_one_large_batch(tmp_path: Path) -> None:

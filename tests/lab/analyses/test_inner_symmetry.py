@@ -111,3 +111,8 @@ def test_canonicalization_is_one_draw_of_the_same_network() -> None:
     assert (ps.shape, canonical.shape) == ((3000, 4), (1, 4))
     # on a cycle, where all orders are alike, it is one of the embeddings that draws have
     assert (ps - canonical).abs().amax(1).min() < 1e-6
+
+
+def test_ps_draws_more_than_automorphisms() -> None:
+    ps, _ = values_of(adjacency_of(GRAPHS["S_3 x S_2"]), 500, seed=0)
+    assert len(ps.round(decimals=6).unique(dim=0)) > 12

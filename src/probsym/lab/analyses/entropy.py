@@ -36,7 +36,10 @@ def by_epoch(engine: Engine, questions: Questions, show: Show) -> list[Row]:
 
 
 def permutation_entropies(model: Symmetrized, examples: Stored, count: int, questions: Questions) -> dict[str, float]:
-    """The entropies of rows and of columns, in nats, of the model's draws and of as many uniform ones."""
+    """The entropies of rows and of columns, in nats, of the model's draws and of as many uniform ones.
+
+    The paper has both, but their means over nodes and over places are one number: they sum over the same matrix.
+    """
     keys = [key for key, group in model.signature.groups.items() if isinstance(group, S)]
     if not keys:
         raise RunError(f"Expected a model symmetrized under permutations (got one of {model.signature})")
