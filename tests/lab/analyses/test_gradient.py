@@ -15,7 +15,7 @@ from tests.lab.cases import METHODS, PLAIN, engine_of, kept_run
 
 
 def test_norms_of_every_kept_epoch(tmp_path: Path) -> None:
-    engine = kept_run(tmp_path, learning_rate=0.05, samples=3)
+    engine = kept_run(tmp_path, samples=3)
     before = {name: one.clone() for name, one in engine.model.state_dict().items()}
     rows = by_epoch(engine, Questions(), quiet)
     assert [(row["epoch"], row["examples"], row["draws"]) for row in rows] == [(0, 40, 3), (2, 40, 3), (4, 40, 3)]
