@@ -202,28 +202,35 @@ def inspect(
 
 @app.command()
 def picture(
-    name: Annotated[str, typer.Argument(help="systems or rotations.")],
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
+    name: Annotated[str, typer.Argument(help=f"{_one_of('pictures')}.")],
     out: Annotated[Path, typer.Option(help="File of the picture; its ending says the format.")],
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="RUN...", help="Folders of finished runs; none for inner_symmetry.")
+    ] = None,
     count: Annotated[int, typer.Option(min=1, help="Test inputs in it.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     device: Device = "auto",
 ) -> None:
-    """Draw what trained runs predict for particles, or which rotations they draw."""
-    from probsym.lab.pictures import PICTURES
+    """Draw what trained runs predict for particles, which group elements they draw, or graphs with symmetries."""
+    from probsym.lab.pictures import PICTURES, SKETCHES
     from probsym.lab.pictures.picture import check_place, save
     from probsym.lab.recipe import closest
     from probsym.lab.recipes import RECIPES
-    from probsym.lab.run import Options, load_run, read_run
+    from probsym.lab.run import Options, load_run, make_fabric, read_run
 
-    make = closest(name, PICTURES, "picture")
+    closest(name, {**PICTURES, **SKETCHES}, "picture")
+    _check_runs(name, folders, needed=name in PICTURES)
     check_place(out)  # before anything is computed
     engines = {}
-    for folder in folders:
+    for folder in folders or []:
         row = read_run(folder)["row"]
         title = row if row not in engines else f"{row} ({folder})"
         engines[title] = load_run(folder, closest(row, RECIPES, "recipe"), Options(device))
-    save(make(engines, count, seed), out)
+    if name in SKETCHES:
+        figure = SKETCHES[name](make_fabric(Options(device)).device, seed)
+    else:
+        figure = PICTURES[name](engines, count, seed)
+    save(figure, out)
     console.print(f"Picture: {out}", soft_wrap=True)
 
 

@@ -76,10 +76,8 @@ def entropies(orders: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
     >>> {name: float(one) for name, one in entropies(torch.tensor([[[0, 1, 2], [1, 0, 2]]])).items()}
     {'row entropy': 0.462..., 'column entropy': 0.462...}
     """
-    batch, draws, n = orders.shape
-    counts = torch.zeros(batch, n, n, dtype=torch.float64, device=orders.device)  # place after, place before
-    places = orders.transpose(1, 2)
-    matrix = counts.scatter_add_(2, places, torch.ones_like(places, dtype=counts.dtype)) / draws
+    batch, _, n = orders.shape
+    matrix = mean_matrix(orders)
     real = torch.ones(batch, n, dtype=torch.bool, device=orders.device) if mask is None else mask
     first = torch.arange(n, device=orders.device) < real.sum(-1, keepdim=True)  # real items come first
     each = -torch.special.xlogy(matrix, matrix)
@@ -88,3 +86,11 @@ def entropies(orders: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         "row entropy": torch.where(real, each.sum(1), 0).sum(-1) / count,
         "column entropy": torch.where(first, each.sum(2), 0).sum(-1) / count,
     }
+
+
+def mean_matrix(orders: Tensor) -> Tensor:
+    """Of permutations (B, K, n), the share of draws that bring each item to each place, (B, place, item)."""
+    batch, draws, n = orders.shape
+    counts = torch.zeros(batch, n, n, dtype=torch.float64, device=orders.device)
+    items = orders.transpose(1, 2)
+    return counts.scatter_add_(2, items, torch.ones_like(items, dtype=counts.dtype)) / draws
