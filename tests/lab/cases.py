@@ -157,11 +157,11 @@ def training_of(
     return Training(engine_of(recipe, **changes), recipe, seed, folder, every, keep_every)
 
 
-def kept_run(folder: Path, recipe: Recipe = PS, **changes: Any) -> Engine:
+def kept_run(folder: Path, recipe: Recipe = PS, options: Options = CPU, **changes: Any) -> Engine:
     """The engine of a finished run of four epochs with weights kept after every other."""
     words = [f"{name}={value}" for name, value in {"epochs": 4, **changes}.items()]
-    run_quietly(recipe, folder, changes=words, options=replace(CPU, checkpoint_every=60.0, keep_every=2))
-    return load_run(folder / recipe.name / "seed-0", recipe, CPU)
+    run_quietly(recipe, folder, changes=words, options=replace(options, checkpoint_every=60.0, keep_every=2))
+    return load_run(folder / recipe.name / "seed-0", recipe, Options(options.device))
 
 
 def run_quietly(recipe: Any, folder: Path, seeds: tuple[int, ...] = (0,), **options: Any) -> list[dict[str, Any]]:

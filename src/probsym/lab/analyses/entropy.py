@@ -40,14 +40,20 @@ def permutation_entropies(model: Symmetrized, examples: Stored, count: int, ques
 
     The paper has both, but their means over nodes and over places are one number: they sum over the same matrix.
     """
-    keys = [key for key, group in model.signature.groups.items() if isinstance(group, S)]
-    if not keys:
-        raise RunError(f"Expected a model symmetrized under permutations (got one of {model.signature})")
+    key = permuted(model)
     found = concentrations(model, examples, count, questions, lambda *_: None)
-    row, column = (found[keys[0], f"{name} entropy"] for name in ("row", "column"))
+    row, column = (found[key, f"{name} entropy"] for name in ("row", "column"))
     return {
         "row_entropy": row[0],
         "column_entropy": column[0],
         "uniform_row_entropy": row[1],
         "uniform_column_entropy": column[1],
     }
+
+
+def permuted(model: Symmetrized) -> str:
+    """The axis that is bound to permutations, the first of several; refused if there is none."""
+    keys = [key for key, group in model.signature.groups.items() if isinstance(group, S)]
+    if not keys:
+        raise RunError(f"Expected a model symmetrized under permutations (got one of {model.signature})")
+    return keys[0]

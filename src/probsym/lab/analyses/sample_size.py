@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from probsym.lab.analyses.analysis import Questions, Row, asked_of, drawing_model, precise
 from probsym.lab.analyses.draws import counts_up_to, repeated, variance
 from probsym.lab.analyses.entropy import DRAWS, permutation_entropies
 from probsym.lab.engine import Engine
+from probsym.lab.examples import Stored
 from probsym.lab.progress import Show
 
 
@@ -28,9 +30,8 @@ def by_sample_size(engine: Engine, questions: Questions, show: Show) -> list[Row
     losses, means = repeated(
         engine, model, part, size, questions, lambda done: show(done, total, "validation set"), purpose="sample size"
     )
-    targets, mask = precise(part.targets[:size]).cpu(), None if part.mask is None else part.mask[:size].cpu()
     accuracies: list[float | None] = [None for _ in counts]
-    if "accuracy" in engine.task.metrics(means[0, 0], targets, mask):
+    if "accuracy" in _metrics(engine, part, means[0, 0]):
         accuracies = list(_accuracies(engine, questions, show))
     return [
         {
@@ -61,6 +62,12 @@ def _accuracies(engine: Engine, questions: Questions, show: Show) -> list[float]
         lambda done: show(questions.repeats + done, total, "test set"),
         purpose="sample size test",
     )
-    targets, mask = precise(part.targets[:size]).cpu(), None if part.mask is None else part.mask[:size].cpu()
-    each = [[engine.task.metrics(one, targets, mask)["accuracy"] for one in repeat] for repeat in means]
+    each = [[float(_metrics(engine, part, one)["accuracy"]) for one in repeat] for repeat in means]
     return torch.tensor(each, dtype=torch.float64).mean(0).tolist()
+
+
+def _metrics(engine: Engine, part: Stored, predictions: Tensor) -> dict[str, Tensor]:
+    """Of predictions for the first examples of a set, on the CPU."""
+    size = len(predictions)
+    mask = None if part.mask is None else part.mask[:size].cpu()
+    return engine.task.metrics(predictions, precise(part.targets[:size]).cpu(), mask)

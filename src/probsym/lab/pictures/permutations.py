@@ -9,11 +9,9 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from probsym.errors import RunError
-from probsym.groups import S
 from probsym.lab.analyses.analysis import AT_ONCE, drawing_model, kept_past
 from probsym.lab.analyses.concentration import entropies, mean_matrix
-from probsym.lab.analyses.entropy import DRAWS
+from probsym.lab.analyses.entropy import DRAWS, permuted
 from probsym.lab.engine import Engine
 from probsym.lab.seeds import derived, seeded
 from probsym.samplers import Batch
@@ -68,15 +66,13 @@ def chosen(epochs: list[int], most: int) -> list[int]:
 @torch.no_grad()
 def drawn(engine: Engine, model: Symmetrized, seed: int) -> list[tuple[Tensor, Tensor]]:
     """Draws for the first inputs of the test set, (draws, n) and which nodes are real, (n,), on the CPU."""
-    keys = [key for key, group in model.signature.groups.items() if isinstance(group, S)]
-    if not keys:
-        raise RunError(f"Expected a model symmetrized under permutations (got one of {model.signature})")
+    key = permuted(model)
     few = engine.data.test.take(slice(0, AT_ONCE // DRAWS))
     batch = Batch.prepare(model.signature, few.inputs, few.mask, few.ids)
     generator = torch.Generator(engine.device).manual_seed(derived(seed, "picture"))
     model.train()
     with seeded(engine.device, derived(seed, "picture dropout")):
-        orders = model.sampler(batch, model.sampler.noise(batch, DRAWS, generator)).elements[keys[0]].cpu()
+        orders = model.sampler(batch, model.sampler.noise(batch, DRAWS, generator)).elements[key].cpu()
     model.eval()
     real = torch.ones_like(orders[:, 0], dtype=torch.bool) if few.mask is None else few.mask.cpu()
     return list(zip(orders, real, strict=True))
