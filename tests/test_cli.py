@@ -16,6 +16,8 @@ from rich.console import Console
 from probsym import cli
 from probsym.errors import Stopped
 from probsym.lab import recipes
+from probsym.lab.analyses import ANALYSES, STUDIES
+from probsym.lab.pictures import PICTURES, SKETCHES
 from probsym.lab.recipes.demo import DecoratedCycles
 from tests.lab.cases import CPU, RECIPES, SEPARATION, metrics_of, run_quietly
 
@@ -377,6 +379,52 @@ def test_a_run_is_inspected(call: Commands, tmp_path: Path) -> None:
     assert code == 0
     for word in ("n: moved", "independent", "row entropy", "sampler", "eval_samples="):
         assert word in output
+
+
+def test_runs_that_kept_weights_are_analysed_over_training(call: Commands, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "tiny" / "mlp-ps" / "seed-0"
+    assert call("train", *TINY, "--keep-every", 1, "--out", tmp_path / "runs")[0] == 0
+    assert sorted(one.name for one in (run / "weights").iterdir()) == ["epoch-0000.pt", "epoch-0001.pt"]
+    code, _, errors = call("analyse", "entropy", run, "--device", "cpu", "--results", tmp_path / "results")
+    assert (code, errors) == (0, "")
+    kept = json.loads((tmp_path / "results" / "tiny" / "mlp-ps" / "epochs=1" / "seed-0.entropy.json").read_text())
+    assert [(row["epoch"], row["draws"]) for row in kept["rows"]] == [(0, 50), (1, 50)]
+    assert call("picture", "permutations", run, "--device", "cpu", "--out", tmp_path / "a.png")[0] == 0
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_runs_without_kept_weights_are_refused_in_one_line(call: Commands, tmp_path: Path) -> None:
+    assert call("train", *TINY, "--out", tmp_path)[0] == 0
+    for name in ("entropy", "gradient"):
+        code, _, errors = call("analyse", name, tmp_path / "tiny" / "mlp-ps" / "seed-0", "--device", "cpu")
+        assert (code, errors.count("\n")) == (1, 1)
+        assert "--keep-every" in errors
+
+
+def test_what_needs_no_run_takes_none(call: Commands, tmp_path: Path) -> None:
+    words = ("analyse", "inner_symmetry", "--samples", 20, "--repeats", 1, "--device", "cpu", "--results", tmp_path)
+    code, _, errors = call(*words)
+    assert (code, errors) == (0, "")
+    kept = json.loads((tmp_path / "figures" / "seed-0.inner_symmetry.json").read_text())
+    assert kept["run"] is None
+    assert {row["method"] for row in kept["rows"]} == {"ps", "canonical"}
+    assert {"command", "commit", "hardware", "questions"} <= set(kept)
+    assert "never overwritten" in call(*words)[2]
+    picture = ("picture", "--out", tmp_path / "a.png")
+    for wrong in (
+        ("analyse", "inner_symmetry", tmp_path),
+        ("analyse", "draws"),
+        (*picture, "systems"),
+        (*picture, "inner_symmetry", tmp_path),
+    ):
+        code, _, errors = call(*wrong)
+        assert (code, errors.count("\n")) == (1, 1)
+        assert "run" in errors
+
+
+def test_help_names_all_analyses_and_pictures() -> None:
+    assert cli._one_of("analyses").replace(" or ", ", ").split(", ") == sorted({**ANALYSES, **STUDIES})
+    assert cli._one_of("pictures").replace(" or ", ", ").split(", ") == sorted({**PICTURES, **SKETCHES})
 
 
 def test_unknown_analyses_come_with_suggestions(call: Commands, tmp_path: Path) -> None:

@@ -1,18 +1,24 @@
 """The same numbers on a GPU as on a CPU, for whatever has its own path through the hardware."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
 from probsym import Signature, groups
-from probsym.lab.run import Options, make_fabric
+from probsym.lab.analyses import ANALYSES, STUDIES
+from probsym.lab.analyses.analysis import Questions
+from probsym.lab.pictures.permutations import permutations
+from probsym.lab.run import Options, load_run, make_fabric
 from probsym.lab.training import initial_weights, make_engine
 from probsym.ops import gram_schmidt, short_attention, soft_sort
 from probsym.ops.jacobi import jacobi
 from probsym.testing import assert_equivariant, assert_group_laws
 from tests.data.packing import packed, several
+from tests.lab.analyses.test_analyses import quiet
+from tests.lab.cases import PS, kept_run
 from tests.lab.nbody_cases import NAMES, Few
 from tests.symmetrized_cases import SAMPLERS, SETTINGS, applies, make_inputs, make_model
 
@@ -245,3 +251,19 @@ def test_padded_batches_are_made_on_the_gpu_and_can_be_captured(targets: str) ->
         batch = whole.batch(torch.tensor(wanted))
         expected = [batch.features, batch.edges.dense(), batch.edges.values, batch.mask, batch.targets, batch.known]
         assert all(torch.equal(one.cpu(), other) for one, other in zip(found, expected, strict=True))
+
+
+def test_runs_are_analysed(tmp_path: Path) -> None:
+    """Also a run of captured steps, and on a CPU the weights that a GPU kept."""
+    engine = kept_run(tmp_path, options=Options("cuda", capture=True))
+    rows = {name: analysis(engine, Questions(samples=20, repeats=3), quiet) for name, analysis in ANALYSES.items()}
+    assert [row["epoch"] for row in rows["entropy"]] == [row["epoch"] for row in rows["gradient"]] == [0, 2, 4]
+    assert permutations({"mine": engine}).axes
+    here = load_run(tmp_path / PS.name / "seed-0", PS, Options("cpu"))
+    for name in ("entropy", "gradient"):
+        for one, other in zip(rows[name], ANALYSES[name](here, Questions(samples=20), quiet), strict=True):
+            key = {"entropy": "row_entropy", "gradient": "norm"}[name]
+            assert one[key] == pytest.approx(other[key], rel=0.3)  # other random numbers
+    (study,) = STUDIES.values()
+    spread = {row["method"]: row["spread"] for row in study(torch.device("cuda"), Questions(samples=500), quiet)}
+    assert spread["ps"] < 0.1 < spread["canonical"]

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from probsym.errors import ProbsymError, RecipeError, Stopped
+from probsym.errors import ProbsymError, RecipeError, RunError, Stopped
 
 app = typer.Typer(
     help="Probabilistic symmetrization: the paper's experiments, run here.",
@@ -23,6 +23,13 @@ errors = Console(stderr=True)
 Results = Annotated[Path, typer.Option(help="Folder of result files.")]
 Precision = Annotated[str, typer.Option(help="32-true, tf32 or bf16-mixed.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+
+
+def _one_of(folder: str) -> str:
+    """The names of analyses or pictures: their files, one each, so that help need not import them."""
+    files = (Path(__file__).parent / "lab" / folder).glob("*.py")
+    names = sorted(one.stem for one in files if one.stem not in ("__init__", "analysis", "picture"))
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 @app.command("list")
@@ -55,6 +62,9 @@ def train(
     compile: Annotated[bool, typer.Option(help="Compile the forward pass.")] = False,
     capture: Annotated[bool, typer.Option(help="Run whole steps as CUDA graphs.")] = False,
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds; 0 for every step.")] = 60.0,
+    keep_every: Annotated[
+        int | None, typer.Option(min=1, help="Epochs from one file of weights in RUN/weights to the next.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
     results: Annotated[Path | None, typer.Option(help="Folder where results are also written.")] = None,
 ) -> None:
@@ -63,7 +73,7 @@ def train(
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, run
 
-    options = Options(device, processes, precision, compile, capture, checkpoint_every)
+    options = Options(device, processes, precision, compile, capture, checkpoint_every, keep_every)
     for chosen in matching(recipe, RECIPES, "recipe"):
         found = run(
             chosen,
@@ -115,35 +125,49 @@ def evaluate(
 
 @app.command()
 def analyse(
-    name: Annotated[str, typer.Argument(help="concentration, cost, draws, equivariance, parts or tolerance.")],
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
-    examples: Annotated[int | None, typer.Option(min=1, help="Of the test set; all if not given.")] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Draws, at most.")] = 200,
-    repeats: Annotated[int, typer.Option(min=1, help="With draws of their own.")] = 5,
+    name: Annotated[str, typer.Argument(help=f"{_one_of('analyses')}.")],
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="RUN...", help="Folders of finished runs; none for inner_symmetry.")
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(min=1, help="Of the set that is asked about; all if not given.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Draws, at most; as in the paper if not given, else 200.")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="With draws of their own; as in the paper if not given, else 5.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     device: Device = "auto",
     results: Annotated[Path | None, typer.Option(help="Folder where the rows are written, beside results.")] = None,
 ) -> None:
-    """Ask trained runs: the error by number of draws or part of the test set, or what moving the inputs changes."""
-    from probsym.lab.analyses import ANALYSES
-    from probsym.lab.analyses.analysis import Questions, analysis_path, write_analysis
+    """Ask trained runs: how errors, variances and distributions depend on draws, epochs or moves of the inputs."""
+    from probsym.lab.analyses import ANALYSES, STUDIES, questions_for
+    from probsym.lab.analyses.analysis import analysis_path, study, write_analysis
     from probsym.lab.progress import shown
     from probsym.lab.recipe import closest
     from probsym.lab.recipes import RECIPES
-    from probsym.lab.run import Options, load_run, read_run
+    from probsym.lab.run import Options, load_run, make_fabric, read_run
 
-    analysis = closest(name, ANALYSES, "analysis")
-    questions = Questions(examples, samples, repeats, seed)
-    for folder in folders:
-        result = read_run(folder)
+    analysis = closest(name, {**ANALYSES, **STUDIES}, "analysis")
+    _check_runs(name, folders, needed=name in ANALYSES)
+    questions = questions_for(name, examples=examples, samples=samples, repeats=repeats, seed=seed)
+    places: list[Path | None] = [*folders] if folders else [None]
+    for folder in places:
+        result = study(questions) if folder is None else read_run(folder)
+        title = f"{result['row']}, seed {result['seed']}: {name}"
         if results is not None:
             analysis_path(results, name, result)  # refused before anything is computed
-        engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
-        with shown(console, f"{result['row']} seed {result['seed']}: {name}") as show:
-            rows = analysis(engine, questions, show)
-        _print_rows(f"{result['row']}, seed {result['seed']}: {name}", rows)
+        subject: Any = make_fabric(Options(device))
+        if folder is not None:
+            subject = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
+        with shown(console, title) as show:
+            rows = analysis(subject.device if folder is None else subject, questions, show)
+        _print_rows(title, rows)
         if results is not None:
-            console.print(f"Written: {write_analysis(results, name, result, rows, questions, engine)}", soft_wrap=True)
+            path = write_analysis(results, name, result, rows, questions, subject.device)
+            console.print(f"Written: {path}", soft_wrap=True)
 
 
 @app.command()
@@ -178,28 +202,35 @@ def inspect(
 
 @app.command()
 def picture(
-    name: Annotated[str, typer.Argument(help="systems or rotations.")],
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
+    name: Annotated[str, typer.Argument(help=f"{_one_of('pictures')}.")],
     out: Annotated[Path, typer.Option(help="File of the picture; its ending says the format.")],
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="RUN...", help="Folders of finished runs; none for inner_symmetry.")
+    ] = None,
     count: Annotated[int, typer.Option(min=1, help="Test inputs in it.")] = 4,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     device: Device = "auto",
 ) -> None:
-    """Draw what trained runs predict for particles, or which rotations they draw."""
-    from probsym.lab.pictures import PICTURES
+    """Draw what trained runs predict for particles, which group elements they draw, or graphs with symmetries."""
+    from probsym.lab.pictures import PICTURES, SKETCHES
     from probsym.lab.pictures.picture import check_place, save
     from probsym.lab.recipe import closest
     from probsym.lab.recipes import RECIPES
-    from probsym.lab.run import Options, load_run, read_run
+    from probsym.lab.run import Options, load_run, make_fabric, read_run
 
-    make = closest(name, PICTURES, "picture")
+    closest(name, {**PICTURES, **SKETCHES}, "picture")
+    _check_runs(name, folders, needed=name in PICTURES)
     check_place(out)  # before anything is computed
     engines = {}
-    for folder in folders:
+    for folder in folders or []:
         row = read_run(folder)["row"]
         title = row if row not in engines else f"{row} ({folder})"
         engines[title] = load_run(folder, closest(row, RECIPES, "recipe"), Options(device))
-    save(make(engines, count, seed), out)
+    if name in SKETCHES:
+        figure = SKETCHES[name](make_fabric(Options(device)).device, seed)
+    else:
+        figure = PICTURES[name](engines, count, seed)
+    save(figure, out)
     console.print(f"Picture: {out}", soft_wrap=True)
 
 
@@ -273,6 +304,12 @@ def main() -> None:
         _fail("Interrupted", 130)
     if isinstance(code, int) and code:
         raise SystemExit(code)
+
+
+def _check_runs(name: str, folders: list[Path] | None, *, needed: bool) -> None:
+    if needed != bool(folders):
+        wanted = "one run or more" if needed else "no run"
+        raise RunError(f"Expected {wanted} for {name} (got {len(folders or [])})")
 
 
 def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:

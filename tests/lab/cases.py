@@ -20,7 +20,7 @@ from probsym.lab.examples import Splits
 from probsym.lab.methods import GRAPH_METHODS, symmetrized_graphs
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.recipes.graphs import Classification, as_examples
-from probsym.lab.run import Options, make_fabric, run
+from probsym.lab.run import Options, load_run, make_fabric, run
 from probsym.lab.separation import SeparationRecipe
 from probsym.lab.training import Training, make_engine
 
@@ -146,8 +146,22 @@ def engine_of(recipe: Recipe = PS, **changes: Any) -> Engine:
     return make_engine(recipe, replace(recipe.settings, **changes), make_fabric(CPU))
 
 
-def training_of(folder: Path, recipe: Recipe = PS, seed: int = 0, every: float = 60.0, **changes: Any) -> Training:
-    return Training(engine_of(recipe, **changes), recipe, seed, folder, every)
+def training_of(
+    folder: Path,
+    recipe: Recipe = PS,
+    seed: int = 0,
+    every: float = 60.0,
+    keep_every: int | None = None,
+    **changes: Any,
+) -> Training:
+    return Training(engine_of(recipe, **changes), recipe, seed, folder, every, keep_every)
+
+
+def kept_run(folder: Path, recipe: Recipe = PS, options: Options = CPU, **changes: Any) -> Engine:
+    """The engine of a finished run of four epochs with weights kept after every other."""
+    words = [f"{name}={value}" for name, value in {"epochs": 4, **changes}.items()]
+    run_quietly(recipe, folder, changes=words, options=replace(options, checkpoint_every=60.0, keep_every=2))
+    return load_run(folder / recipe.name / "seed-0", recipe, Options(options.device))
 
 
 def run_quietly(recipe: Any, folder: Path, seeds: tuple[int, ...] = (0,), **options: Any) -> list[dict[str, Any]]:

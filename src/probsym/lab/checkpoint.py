@@ -17,11 +17,11 @@ def save_checkpoint(state: dict[str, Any], path: Path) -> None:
         torch.save(state, beside)
 
 
-def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
-    """The state that was saved; tensors and plain values only, no code."""
+def load_checkpoint(path: Path, device: torch.device | str = "cpu", *, mapped: bool = False) -> dict[str, Any]:
+    """The state that was saved; tensors and plain values only, no code. If `mapped`, tensors are read when used."""
     if not path.is_file():
         raise RunError(f"Expected a checkpoint at {path} (got none)")
     try:
-        return torch.load(path, map_location=device, weights_only=True)
+        return torch.load(path, map_location=device, weights_only=True, mmap=mapped)
     except Exception as error:  # whatever the reader of a broken file raises
         raise RunError(f"Expected {path} to be a whole checkpoint (got: {error})") from error

@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from probsym.errors import RunError
 from probsym.lab.capture import Captured
 from probsym.lab.examples import Examples, Splits, Stored
+from probsym.lab.past import Past
 from probsym.lab.recipe import Settings, Task
 from probsym.lab.seeds import derived
 from probsym.samplers import Canonical, Noise
@@ -28,7 +29,11 @@ class Engine:
     Args:
         compile: whether the forward pass and the loss of a step are compiled, as one graph.
         capture: whether whole steps are CUDA graphs.
+
+    `past` is what can be told of earlier weights, where the model comes from a run.
     """
+
+    past: Past | None = None
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from probsym.errors import RunError
 from probsym.lab.checkpoint import load_checkpoint
 from probsym.lab.engine import Engine
 from probsym.lab.paper import paper_number
+from probsym.lab.past import Past
 from probsym.lab.progress import Show, shown, spoken
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.results import FIELDS, read_curve, read_json, result_path, write_curve, write_new, write_result
 from probsym.lab.separation import SeparationRecipe, separate
-from probsym.lab.training import Training, make_engine
+from probsym.lab.training import Training, initial_weights, make_engine
 
 PRECISIONS = ("32-true", "tf32", "bf16-mixed")
 
@@ -39,6 +41,7 @@ class Options:
         precision: "32-true"; "tf32", the same with TF32 products where the device has them; or "bf16-mixed".
         compile, capture: as for `Engine`.
         checkpoint_every: seconds.
+        keep_every: epochs, as for `Training`.
     """
 
     device: str = "auto"
@@ -47,6 +50,7 @@ class Options:
     compile: bool = False
     capture: bool = False
     checkpoint_every: float = 60.0
+    keep_every: int | None = None
 
 
 def make_fabric(options: Options) -> Fabric:
@@ -91,8 +95,11 @@ def run(
     """
     options = options or Options()
     folders = {seed: folder / recipe.name / f"seed-{seed}" for seed in seeds}
-    if isinstance(recipe, SeparationRecipe) and (options.processes > 1 or options.precision != "32-true"):
-        raise RunError(f"Expected {recipe.name} to run in one process and in 32-true (got {options})")
+    plain = options.processes == 1 and options.precision == "32-true" and options.keep_every is None
+    if isinstance(recipe, SeparationRecipe) and not plain:
+        raise RunError(
+            f"Expected {recipe.name} to run in one process, in 32-true and without weights to keep (got {options})"
+        )
     job = Job(recipe, folders, recipe.settings.changed(changes), options, results)
     fabric = make_fabric(options)
     kept = {seed: result_path(results, recipe.name, seed, job.changed) for seed in seeds} if results else {}
@@ -205,7 +212,7 @@ def _trained(
 ) -> tuple[dict[str, Any], list[dict[str, float]]]:
     from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415, slow to import, and only training writes
 
-    training = Training(engine, recipe, seed, folder, options.checkpoint_every)
+    training = Training(engine, recipe, seed, folder, options.checkpoint_every, options.keep_every)
     if training.resume():
         show(training.epoch, engine.settings.epochs, "resumed")
     writer = (
@@ -233,8 +240,10 @@ def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) 
     """The engine of a finished run of the recipe, with the weights that its first metric chose."""
     if not isinstance(recipe, Recipe):
         raise RunError(f"Expected a recipe that trains (got {recipe.name!r})")
-    settings = settings_of(read_run(folder), folder)
+    result = read_run(folder)
+    settings = settings_of(result, folder)
     engine = make_engine(recipe, settings, make_fabric(options))
+    engine.past = Past(folder, partial(initial_weights, recipe, settings, result["seed"]))
     state = load_checkpoint(folder / "checkpoint.pt", engine.device)
     try:
         engine.model.load_state_dict(state["best"][next(iter(engine.task.selects))]["weights"])

@@ -13,10 +13,11 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor
 
-from probsym.errors import NonFiniteError, RunError, Stopped
+from probsym.errors import NonFiniteError, RangeError, RunError, Stopped
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.engine import Engine
 from probsym.lab.interrupts import graceful
+from probsym.lab.past import keep_weights
 from probsym.lab.recipe import Recipe, Settings, Task
 from probsym.lab.seeds import derived
 
@@ -56,10 +57,21 @@ class Training:
         seed: from which those of initialisation, order and draws are derived.
         folder: of the checkpoint.
         every: seconds between checkpoints; 0 for one after every step.
+        keep_every: epochs from one file of kept weights to the next, the first before training; none if None.
     """
 
-    def __init__(self, engine: Engine, recipe: Recipe, seed: int, folder: Path, every: float = 60.0) -> None:
-        self.engine, self.recipe, self.seed, self.every = engine, recipe, seed, every
+    def __init__(
+        self,
+        engine: Engine,
+        recipe: Recipe,
+        seed: int,
+        folder: Path,
+        every: float = 60.0,
+        keep_every: int | None = None,
+    ) -> None:
+        if keep_every is not None and keep_every < 1:
+            raise RangeError(f"Expected keep_every to be 1 or more (got {keep_every})")
+        self.engine, self.recipe, self.seed, self.every, self.keep_every = engine, recipe, seed, every, keep_every
         self.path = folder / "checkpoint.pt"
         self.progress = Progress()
         self.settings = engine.settings
@@ -102,6 +114,8 @@ class Training:
         start, saved = time.perf_counter() - progress.seconds, time.perf_counter()
         sums = torch.tensor(progress.loss, device=engine.device)
         engine.model.train()
+        if progress.step == 0:
+            self._keep(0)
         with graceful() as request:
             while self.epoch < self.settings.epochs:
                 epoch, first = self.epoch, progress.step % engine.steps_per_epoch
@@ -115,6 +129,7 @@ class Training:
                     if self.every == 0:
                         self._save(start, sums)
                 self._end_epoch(epoch, sums, start)
+                self._keep(epoch + 1)  # before any checkpoint of this epoch, so that no resumed run lacks it
                 sums.zero_()
                 if listener is not None:
                     listener(epoch + 1, self.settings.epochs, progress.curve[-1])
@@ -166,6 +181,10 @@ class Training:
                     else:
                         weights[key] = value.detach().clone()
                 progress.best[name] = Best(found[name], epoch + 1, weights)
+
+    def _keep(self, epoch: int) -> None:
+        if self.keep_every is not None and epoch % self.keep_every == 0 and self.engine.fabric.global_rank == 0:
+            keep_weights(self.engine.model, self.path.parent, epoch)
 
     def _save(self, start: float, sums: Tensor) -> None:
         progress = self.progress

@@ -28,7 +28,7 @@ from probsym.lab.results import read_results, write_result
 from probsym.lab.run import Options, make_fabric
 from probsym.signature import Signature
 from probsym.symmetrized import Symmetrized
-from tests.lab.cases import METHODS, PLAIN, engine_of
+from tests.lab.cases import METHODS, PLAIN, engine_of, kept_run
 from tests.lab.test_results import result
 
 ITEMS = 4
@@ -277,9 +277,10 @@ def test_models_of_tasks_without_a_word_on_symmetry_are_asked_about_their_own() 
     assert all(row["largest"] < 1e-9 for row in rows)
 
 
-def test_fewer_examples_can_be_asked() -> None:
+def test_fewer_examples_can_be_asked(tmp_path: Path) -> None:
+    engine = kept_run(tmp_path)
     for name, analysis in ANALYSES.items():
-        rows = analysis(engine_with(averaged()), Questions(examples=4, samples=40, repeats=1), quiet)
+        rows = analysis(engine, Questions(examples=4, samples=40, repeats=1), quiet)
         assert max(row["examples"] for row in rows) == 4, name
 
 
@@ -305,7 +306,7 @@ def test_rows_are_kept_beside_the_result(tmp_path: Path) -> None:
     engine, questions = engine_with(First()), Questions(repeats=1)
     rows = by_part(engine, questions, quiet)
     beside = write_result(tmp_path, run)
-    path = write_analysis(tmp_path, "parts", run, rows, questions, engine)
+    path = write_analysis(tmp_path, "parts", run, rows, questions, engine.device)
     assert path == beside.parent / "seed-3.parts.json"
     written = json.loads(path.read_text(), parse_constant=pytest.fail)
     assert written["rows"] == rows
@@ -316,6 +317,6 @@ def test_rows_are_kept_beside_the_result(tmp_path: Path) -> None:
     assert [float(row["loss"]) for row in table] == [row["loss"] for row in rows]
     assert table[0]["spread"] == ""
     with pytest.raises(RunError, match="never overwritten"):
-        write_analysis(tmp_path, "parts", run, rows, questions, engine)
+        write_analysis(tmp_path, "parts", run, rows, questions, engine.device)
     assert len(read_results(tmp_path)["points/first"]) == 1
     assert not math.isnan(rows[0]["loss"])

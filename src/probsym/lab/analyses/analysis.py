@@ -14,9 +14,11 @@ from torch import Tensor
 from probsym.errors import RangeError, RunError
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
+from probsym.lab.past import Past
 from probsym.lab.progress import Show
 from probsym.lab.provenance import provenance
 from probsym.lab.results import result_path, write_new
+from probsym.symmetrized import Symmetrized
 
 AT_ONCE = 4_000
 """Rows of the base in one call, so that memory stays small."""
@@ -28,7 +30,7 @@ class Questions:
     """How much is asked.
 
     Args:
-        examples: of the test set, from its first on; all if None.
+        examples: of the set that is asked about, mostly the test set, from its first on; all if None.
         samples: draws, at most.
         repeats: how often with draws of their own.
         seed: of the draws.
@@ -52,16 +54,49 @@ class Analysis(Protocol):
     def __call__(self, engine: Engine, questions: Questions, show: Show) -> list[Row]: ...
 
 
+class Study(Protocol):
+    """The same without a run: of models and data of its own, on a device."""
+
+    def __call__(self, device: torch.device, questions: Questions, show: Show) -> list[Row]: ...
+
+
 def test_set(engine: Engine, questions: Questions) -> tuple[Stored, int, dict[str, Tensor]]:
     """The test set, how many of it are asked about, and the parts that the task tells apart, booleans over these.
 
     Parts without an example among them are left out.
     """
     found = engine.data.test
-    count = found.size if questions.examples is None else min(questions.examples, found.size)
+    count = asked_of(found, questions)
     parts = {"all": torch.ones(count, dtype=torch.bool)}
     parts |= {name: one[:count].cpu() for name, one in engine.task.test_parts().items()}
     return found, count, {name: one for name, one in parts.items() if one.any()}
+
+
+def asked_of(part: Stored, questions: Questions) -> int:
+    """How many examples of a set are asked about."""
+    return part.size if questions.examples is None else min(questions.examples, part.size)
+
+
+def past_of(engine: Engine) -> Past:
+    """What the run of a model can tell of its earlier weights, refused where there is no run."""
+    if engine.past is None:
+        raise RunError("Expected the model of a run (got one from elsewhere, whose earlier weights nobody knows)")
+    return engine.past
+
+
+def kept_past(engine: Engine) -> Past:
+    """The same, refused unless weights were kept over training."""
+    past = past_of(engine)
+    if not past.epochs:
+        raise RunError(f"Expected a run that kept its weights, by `train --keep-every` (got none in {past.folder})")
+    return past
+
+
+def drawing_model(engine: Engine) -> Symmetrized:
+    """The model, refused unless it averages over draws."""
+    if not isinstance(engine.model, Symmetrized) or not engine.draws:
+        raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
+    return engine.model
 
 
 def precise(targets: Tensor) -> Tensor:
@@ -90,14 +125,25 @@ def analysis_path(folder: Path, name: str, result: Mapping[str, Any]) -> Path:
     return path
 
 
+def study(questions: Questions) -> dict[str, Any]:
+    """What stands for the result of a run where there is none: rows of studies go to `figures/seed-N.NAME.json`."""
+    return {"row": "figures", "seed": questions.seed}
+
+
 def write_analysis(
-    folder: Path, name: str, result: Mapping[str, Any], rows: Sequence[Row], questions: Questions, engine: Engine
+    folder: Path,
+    name: str,
+    result: Mapping[str, Any],
+    rows: Sequence[Row],
+    questions: Questions,
+    device: torch.device,
 ) -> Path:
     """Write the rows beside the result of their run, with where they came from, and as CSV."""
     path = analysis_path(folder, name, result)
     path.parent.mkdir(parents=True, exist_ok=True)
-    of = {"analysis": name, "run": {key: result.get(key) for key in ("row", "seed", "changed", "commit", "date")}}
-    write_new(path, {**of, "rows": list(rows), "questions": asdict(questions), **provenance(engine.device)})
+    run = {key: result.get(key) for key in ("row", "seed", "changed", "commit", "date")} if "date" in result else None
+    of = {"analysis": name, "run": run, "rows": list(rows), "questions": asdict(questions)}
+    write_new(path, {**of, **provenance(device)})
     with path.with_suffix(".csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()

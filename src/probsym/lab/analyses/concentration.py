@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from probsym.errors import RunError
 from probsym.groups import E, O, S
-from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, test_set
+from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, drawing_model, test_set
 from probsym.lab.engine import Engine
+from probsym.lab.examples import Stored
 from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
-from probsym.samplers import Haar
+from probsym.samplers import Batch, Haar
 from probsym.symmetrized import Symmetrized
 
 
@@ -24,43 +22,52 @@ def by_group(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     if all draws are the same. For rotations, `1 - |mean Q|^2 / d`: zero if all are the same, and one if their mean
     vanishes. Few draws look less spread than they are, which is why uniform ones stand beside them.
     """
-    model = engine.model
-    if not isinstance(model, Symmetrized) or not engine.draws:
-        raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
+    model = drawing_model(engine)
     examples, count, _ = test_set(engine, questions)
-    uniform = Symmetrized(model.base, str(model.signature), model.signature.groups, Haar())
-    model.eval()
-    found: dict[tuple[str, str], list[list[Tensor]]] = {}
-    step = max(1, AT_ONCE // questions.samples)
-    for start in range(0, count, step):
-        few = examples.take(slice(start, min(start + step, count)))
-        generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, "concentration", start))
-        options: dict[str, Any] = {"mask": few.mask, "samples": questions.samples, "generator": generator}
-        with torch.no_grad():
-            own = model.estimate(*few.inputs, index=few.ids, **options).elements
-        for place, elements in enumerate((own, uniform.noise(*few.inputs, **options).elements)):
-            for key, group in model.signature.groups.items():
-                g = elements[key]
-                if isinstance(group, S):
-                    numbers = entropies(g, few.mask)
-                elif isinstance(group, O | E):
-                    numbers = {"spread": 1 - g[..., : group.d].mean(1).square().sum((-2, -1)) / group.d}
-                else:
-                    continue
-                for name, values in numbers.items():
-                    found.setdefault((key, name), [[], []])[place].append(values.double().cpu())
-        show(min(start + step, count), count, "examples")
+    found = concentrations(model.eval(), examples, count, questions, show)
     return [
         {
             "group": f"{key}: {model.signature.groups[key]!r}",
             "measure": name,
             "examples": count,
             "draws": questions.samples,
-            "model": float(torch.cat(ours).mean()),
-            "uniform": float(torch.cat(others).mean()),
+            "model": own,
+            "uniform": uniform,
         }
-        for (key, name), (ours, others) in found.items()
+        for (key, name), (own, uniform) in found.items()
     ]
+
+
+@torch.no_grad()
+def concentrations(
+    model: Symmetrized, examples: Stored, count: int, questions: Questions, show: Show
+) -> dict[tuple[str, str], tuple[float, float]]:
+    """By group and measure, of the model's draws and of uniform ones, mean over the first examples. No base is called.
+
+    How many draws, and which, the questions say; whether norms use their own statistics or the batch's, the model's
+    mode does.
+    """
+    found: dict[tuple[str, str], list[list[Tensor]]] = {}
+    step = max(1, AT_ONCE // questions.samples)
+    for start in range(0, count, step):
+        few = examples.take(slice(start, min(start + step, count)))
+        batch = Batch.prepare(model.signature, few.inputs, few.mask, few.ids)
+        generator = torch.Generator(batch.device).manual_seed(derived(questions.seed, "concentration", start))
+        for place, sampler in enumerate((model.sampler, Haar())):
+            drawn = sampler(batch, sampler.noise(batch, questions.samples, generator)).elements
+            for key, group in model.signature.groups.items():
+                if isinstance(group, S):
+                    numbers = entropies(drawn[key], few.mask)
+                elif isinstance(group, O | E):
+                    numbers = {"spread": 1 - drawn[key][..., : group.d].mean(1).square().sum((-2, -1)) / group.d}
+                else:
+                    continue
+                for name, values in numbers.items():
+                    found.setdefault((key, name), [[], []])[place].append(values.double())
+        show(min(start + step, count), count, "examples")
+    return {
+        name: (float(torch.cat(own).mean()), float(torch.cat(uniform).mean())) for name, (own, uniform) in found.items()
+    }
 
 
 def entropies(orders: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
@@ -70,7 +77,7 @@ def entropies(orders: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
     {'row entropy': 0.462..., 'column entropy': 0.462...}
     """
     batch, _, n = orders.shape
-    matrix = torch.nn.functional.one_hot(orders, n).double().mean(1)  # place after, place before
+    matrix = mean_matrix(orders)
     real = torch.ones(batch, n, dtype=torch.bool, device=orders.device) if mask is None else mask
     first = torch.arange(n, device=orders.device) < real.sum(-1, keepdim=True)  # real items come first
     each = -torch.special.xlogy(matrix, matrix)
@@ -79,3 +86,11 @@ def entropies(orders: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         "row entropy": torch.where(real, each.sum(1), 0).sum(-1) / count,
         "column entropy": torch.where(first, each.sum(2), 0).sum(-1) / count,
     }
+
+
+def mean_matrix(orders: Tensor) -> Tensor:
+    """Of permutations (B, K, n), the share of draws that bring each item to each place, (B, place, item)."""
+    batch, draws, n = orders.shape
+    counts = torch.zeros(batch, n, n, dtype=torch.float64, device=orders.device)
+    items = orders.transpose(1, 2)
+    return counts.scatter_add_(2, items, torch.ones_like(items, dtype=counts.dtype)) / draws

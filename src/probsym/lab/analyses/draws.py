@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from probsym.errors import ProbsymError, RunError
-from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, numbers_of, precise, test_set
+from probsym.errors import ProbsymError
+from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, drawing_model, numbers_of, precise, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples, Stored
 from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
-from probsym.samplers.couplings import COUPLINGS
+from probsym.samplers.couplings import COUPLINGS, INDEPENDENT
 from probsym.symmetrized import Symmetrized
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -27,34 +27,69 @@ def by_draws(engine: Engine, questions: Questions, show: Show, couplings: Sequen
     the prediction between repeats, for one number of it. All numbers of draws share theirs: the first K of each repeat,
     which for every coupling are K draws coupled like that.
     """
-    model = engine.model
-    if not isinstance(model, Symmetrized) or not engine.draws:
-        raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
+    model = drawing_model(engine)
     part, size, parts = test_set(engine, questions)
-    counts = [count for count in COUNTS if count < questions.samples] + [questions.samples]
+    counts = counts_up_to(questions.samples)
     names = couplings_of(model, part.take(slice(0, 1))) if couplings is None else list(couplings)
     rows, total = [], len(names) * questions.repeats
-    model.eval()
     for place, name in enumerate(names):
-        found, predictions = [], []
-        for repeat in range(questions.repeats):
-            generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, f"draws {name}", repeat))
-            means = means_by_draws(model, part, size, counts, name, generator)
-            targets = precise(part.targets[:size]).cpu()
-            found.append(torch.stack([engine.task.losses(one, targets) for one in means]))
-            predictions.append(means.reshape(*means.shape[:2], -1))
-            show(place * questions.repeats + repeat + 1, total, name)
-        losses, apart = torch.stack(found), torch.stack(predictions)
+
+        def told(done: int, place: int = place, name: str = name) -> None:
+            show(place * questions.repeats + done, total, name)
+
+        losses, means = repeated(engine, model, part, size, questions, told, coupling=name, purpose=f"draws {name}")
         for title, chosen in parts.items():
             rows += [
                 {
                     **{"coupling": name, "draws": count, "part": title, "examples": int(chosen.sum())},
                     **numbers_of(losses[:, i, chosen]),
-                    "variance": float(apart[:, i, chosen].var(0).mean()) if questions.repeats > 1 else None,
+                    "variance": variance(means[:, i, chosen]),
                 }
                 for i, count in enumerate(counts)
             ]
     return rows
+
+
+def counts_up_to(most: int) -> list[int]:
+    """The numbers of draws to look at, the last as given.
+
+    >>> counts_up_to(12)
+    [1, 2, 5, 10, 12]
+    """
+    return [count for count in COUNTS if count < most] + [most]
+
+
+def variance(repeats: Tensor) -> float | None:
+    """Between repeats, the first axis, mean over all others; None for a single one."""
+    return float(repeats.var(0).mean()) if len(repeats) > 1 else None
+
+
+def repeated(
+    engine: Engine,
+    model: Symmetrized,
+    part: Stored,
+    size: int,
+    questions: Questions,
+    told: Callable[[int], None],
+    *,
+    coupling: str = INDEPENDENT,
+    purpose: str,
+) -> tuple[Tensor, Tensor]:
+    """What a model says of the first examples with `counts_up_to` the questions' draws, anew for every repeat.
+
+    The losses (repeats, counts, size) and the predictions (repeats, counts, size, ...), in float64 on the CPU. `told`
+    hears how many repeats are done, and `purpose` keeps the random numbers apart from those of others.
+    """
+    model.eval()
+    losses, predictions = [], []
+    targets = precise(part.targets[:size]).cpu()
+    for repeat in range(questions.repeats):
+        generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, purpose, repeat))
+        means = means_by_draws(model, part, size, counts_up_to(questions.samples), coupling, generator)
+        losses.append(torch.stack([engine.task.losses(one, targets) for one in means]))
+        predictions.append(means)
+        told(repeat + 1)
+    return torch.stack(losses), torch.stack(predictions)
 
 
 def couplings_of(model: Symmetrized, example: Examples) -> list[str]:
@@ -89,5 +124,5 @@ def means_by_draws(
         )
         assert isinstance(estimate.values, Tensor)
         sums = estimate.values.double().cumsum(1)
-        found.append(torch.stack([sums[:, count - 1] / count for count in counts]).cpu())
-    return torch.cat(found, 1)
+        found.append(torch.stack([sums[:, count - 1] / count for count in counts]))
+    return torch.cat(found, 1).cpu()

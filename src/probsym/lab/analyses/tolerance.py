@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from probsym.errors import RunError
-from probsym.lab.analyses.analysis import Questions, Row, numbers_of, test_set
+from probsym.lab.analyses.analysis import Questions, Row, drawing_model, numbers_of, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
-from probsym.symmetrized import Symmetrized
 
 TOLERANCES = (0.1, 0.02, 0.01, 0.005)
 """As shares of the deviation of the targets."""
@@ -22,9 +21,7 @@ def by_tolerance(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     `least`, `draws` and `most` are the smallest, mean and largest number of draws, which end at `samples` of the
     questions; `reached` is the share of inputs that came to the tolerance.
     """
-    model = engine.model
-    if not isinstance(model, Symmetrized) or not engine.draws:
-        raise RunError("Expected a model that averages over draws (got one that draws nothing, or once)")
+    model = drawing_model(engine)
     examples, count, _ = test_set(engine, questions)
     targets = examples.targets[:count]
     if not targets.is_floating_point() or not targets.isfinite().all():

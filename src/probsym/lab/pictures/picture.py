@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -20,6 +21,12 @@ class Picture(Protocol):
     """A function of trained models with their data, by name."""
 
     def __call__(self, engines: Mapping[str, Engine], count: int, seed: int) -> Figure: ...
+
+
+class Sketch(Protocol):
+    """A function of a device and a seed alone, with models of its own."""
+
+    def __call__(self, device: torch.device, seed: int) -> Figure: ...
 
 
 def check_place(path: Path) -> None:

@@ -1,0 +1,55 @@
+"""How strong a signal the base gets while a model is trained: the norm of its full gradient (paper, Figure 8)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from probsym.errors import RunError
+from probsym.lab.analyses.analysis import Questions, Row, asked_of, kept_past
+from probsym.lab.engine import Engine
+from probsym.lab.progress import Show
+from probsym.lab.seeds import derived, seeded
+from probsym.symmetrized import Symmetrized
+
+
+def by_epoch(engine: Engine, questions: Questions, show: Show) -> list[Row]:
+    """One row for each epoch whose weights were kept: the norm of the gradient of the loss of the whole training set.
+
+    It is that with respect to the parameters of the base alone, of the task's own loss, with as many draws as in
+    training, and in training mode, as the optimiser saw it: norms use the statistics of their batch. Batches are those
+    of the training set in its order. All epochs share their random numbers, so that curves are not ragged for them.
+    """
+    model, past = engine.model, kept_past(engine)
+    if not isinstance(model, Symmetrized) or not isinstance(model.base, nn.Module):
+        raise RunError(f"Expected a symmetrized module (got {type(model).__name__})")
+    count = asked_of(engine.data.train, questions)
+    rows, total = [], len(past.epochs)
+    for place, epoch in enumerate(past.revisited(model)):
+        gradient = full_gradient(engine, model, list(model.base.parameters()), count, questions.seed)
+        norm = torch.stack([one.norm() for one in gradient]).norm()
+        draws = model.samples if engine.draws else None
+        rows.append({"epoch": epoch, "examples": count, "draws": draws, "norm": float(norm)})
+        show(place + 1, total, f"epoch {epoch}")
+    model.eval()
+    return rows
+
+
+def full_gradient(
+    engine: Engine, model: Symmetrized, parameters: list[nn.Parameter], count: int, seed: int
+) -> list[Tensor]:
+    """Of the mean loss over the first examples of the training set, with respect to some parameters."""
+    model.train()
+    sums = [torch.zeros_like(one) for one in parameters]
+    with seeded(engine.device, derived(seed, "gradient dropout")):
+        for start in range(0, count, engine.settings.batch_size):
+            batch = engine.data.train.take(slice(start, min(start + engine.settings.batch_size, count)))
+            generator = torch.Generator(engine.device).manual_seed(derived(seed, "gradient", start))
+            with engine.fabric.autocast():
+                output = model(*batch.inputs, mask=batch.mask, index=batch.ids, generator=generator)
+                loss = engine.task.loss(output, batch.targets)
+            found = torch.autograd.grad(loss * (batch.size / count), parameters, allow_unused=True)
+            for i, one in enumerate(found):
+                if one is not None:
+                    sums[i] += one
+    return sums

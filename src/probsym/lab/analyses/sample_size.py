@@ -1,0 +1,73 @@
+"""What the number of draws does in training and in inference (paper, Figures 4 to 6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from probsym.lab.analyses.analysis import Questions, Row, asked_of, drawing_model, precise
+from probsym.lab.analyses.draws import counts_up_to, repeated, variance
+from probsym.lab.analyses.entropy import DRAWS, permutation_entropies
+from probsym.lab.engine import Engine
+from probsym.lab.examples import Stored
+from probsym.lab.progress import Show
+
+
+def by_sample_size(engine: Engine, questions: Questions, show: Show) -> list[Row]:
+    """One row for each number of draws in inference, of a model trained with `train_draws`.
+
+    As in the paper, on the validation set: the variance between repeats of the prediction and of its loss, and the mean
+    loss, all mean over examples. A repeat with K draws takes the first K of its own. The entropies are of the model
+    rather than of a number of draws, and the same in all rows: of the mean of 50 permutation matrices. Only `accuracy`
+    is of the test set, mean over repeats, and None where the task has no such metric.
+    """
+    model, part = drawing_model(engine), engine.data.valid
+    size, counts = asked_of(part, questions), counts_up_to(questions.samples)
+    entropies = permutation_entropies(model.eval(), part, size, replace(questions, samples=DRAWS))
+    total = 2 * questions.repeats
+    losses, means = repeated(
+        engine, model, part, size, questions, lambda done: show(done, total, "validation set"), purpose="sample size"
+    )
+    accuracies: list[float | None] = [None for _ in counts]
+    if "accuracy" in _metrics(engine, part, means[0, 0]):
+        accuracies = list(_accuracies(engine, questions, show))
+    return [
+        {
+            "train_draws": model.samples,
+            "draws": count,
+            "examples": size,
+            "repeats": questions.repeats,
+            "accuracy": accuracies[i],
+            "loss_mean": float(losses[:, i].mean()),
+            "loss_variance": variance(losses[:, i]),
+            "output_variance": variance(means[:, i]),
+            **entropies,
+        }
+        for i, count in enumerate(counts)
+    ]
+
+
+def _accuracies(engine: Engine, questions: Questions, show: Show) -> list[float]:
+    """On the test set, for each number of draws."""
+    part, total = engine.data.test, 2 * questions.repeats
+    size = asked_of(part, questions)
+    _, means = repeated(
+        engine,
+        drawing_model(engine),
+        part,
+        size,
+        questions,
+        lambda done: show(questions.repeats + done, total, "test set"),
+        purpose="sample size test",
+    )
+    each = [[float(_metrics(engine, part, one)["accuracy"]) for one in repeat] for repeat in means]
+    return torch.tensor(each, dtype=torch.float64).mean(0).tolist()
+
+
+def _metrics(engine: Engine, part: Stored, predictions: Tensor) -> dict[str, Tensor]:
+    """Of predictions for the first examples of a set, on the CPU."""
+    size = len(predictions)
+    mask = None if part.mask is None else part.mask[:size].cpu()
+    return engine.task.metrics(predictions, precise(part.targets[:size]).cpu(), mask)

@@ -1,0 +1,53 @@
+"""The variance of an untrained base under three distributions, against a loop over draws."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from probsym.errors import RunError
+from probsym.lab.analyses.analysis import Questions
+from probsym.lab.analyses.variance import by_method
+from probsym.lab.training import initial_weights
+from probsym.nets import MaskedBatchNorm
+from probsym.samplers import Haar
+from probsym.symmetrized import Symmetrized
+from tests.lab.analyses.test_analyses import quiet
+from tests.lab.cases import METHODS, PS, build, engine_of, kept_run
+
+
+def test_the_base_is_as_it_was_initialised_under_all_three(tmp_path: Path) -> None:
+    engine = kept_run(tmp_path, learning_rate=0.05, dropout=0.0)
+    before = {name: one.clone() for name, one in engine.model.state_dict().items()}
+    rows = by_method(engine, Questions(samples=2, repeats=400), quiet)
+    assert [(row["method"], row["draws"]) for row in rows] == [
+        (name, draws) for name in ("ps", "ps-initial", "ga") for draws in (1, 2)
+    ]
+    assert all(torch.equal(one, before[name]) for name, one in engine.model.state_dict().items())
+    found = {(row["method"], row["draws"]): row for row in rows}
+    initial = build(engine.settings).eval()
+    initial.load_state_dict(initial_weights(PS, engine.settings, 0))
+    for norm in initial.modules():
+        if isinstance(norm, MaskedBatchNorm):
+            norm.momentum = 1.0  # so that one pass over all that is there gives the statistics
+    train, valid = engine.data.train, engine.data.valid
+    with torch.no_grad():
+        initial.train()(*train.inputs, mask=train.mask, samples=50)
+    initial.eval()
+    for name, sampler in {"ps": engine.model.sampler, "ps-initial": initial.sampler, "ga": Haar()}.items():
+        model = Symmetrized(initial.base, str(initial.signature), initial.signature.groups, sampler).eval()
+        with torch.no_grad():
+            values = model.estimate(*valid.inputs, mask=valid.mask, samples=800, keep_values=True).values.double()
+        losses = torch.stack([engine.task.losses(one, valid.targets.double()) for one in values.unbind(1)])
+        for draws in (1, 2):
+            row = found[name, draws]
+            assert (row["examples"], row["repeats"]) == (20, 400)
+            assert row["output_variance"] == pytest.approx(float(values.var(1).mean()) / draws, rel=0.1)
+        assert found[name, 1]["loss_variance"] == pytest.approx(float(losses.var(0).mean()), rel=0.1)
+
+
+def test_runs_that_learn_no_distribution_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"learned a distribution \(got one with Haar"):
+        by_method(kept_run(tmp_path, METHODS["ga"]), Questions(), quiet)
+    with pytest.raises(RunError, match="the model of a run"):
+        by_method(engine_of(), Questions(), quiet)
