@@ -196,15 +196,19 @@ class Symmetrized(Saved, nn.Module):
         if samples is not None and self.sampler.exact:
             raise RangeError(f"Expected no samples for the noise of a sampler that lists elements (got {samples})")
         name = self._coupling(self.sampler, coupling)
-        return self._noise(self.sampler, self._batch(inputs, mask, index), samples, generator, None, name)
+        outline = Batch.outline(self.signature, inputs, mask, index, self._default())
+        return self._noise(self.sampler, outline, samples, generator, None, name)
 
     def move_noise(self, g: Mapping[str, Tensor], noise: Noise) -> Noise:
         """The noise that belongs to the inputs moved by g, so that `phi(g x; g noise) = g phi(x; noise)`."""
         return self.sampler.move(self.signature, g, noise)
 
     def _batch(self, inputs: Sequence[Tensor], mask: Mask | None, index: Tensor | None) -> Batch:
-        own = next((one.dtype for one in self.parameters() if one.is_floating_point()), torch.get_default_dtype())
-        return Batch.prepare(self.signature, inputs, mask, index, default=own)
+        return Batch.prepare(self.signature, inputs, mask, index, self._default())
+
+    def _default(self) -> torch.dtype:
+        """The dtype of noise and elements where no input is floating."""
+        return next((one.dtype for one in self.parameters() if one.is_floating_point()), torch.get_default_dtype())
 
     def _sampler(self, samples: int | None) -> Sampler:
         """The sampler, or where draws are asked of one that lists elements, what it draws with."""

@@ -9,10 +9,14 @@ Shapes: points and weights (rows, n), points descending; rate (rows,); matrices 
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+AT_ONCE = 8
+"""Chunks for which the rest of the line is summed over together; more would need more memory."""
 
 
 class Near(NamedTuple):
@@ -59,14 +63,43 @@ def _near(left: Tensor, right: Tensor, rate: Tensor) -> Near:
     return Near(distance, torch.exp(-distance))
 
 
+class Far(NamedTuple):
+    """What lies on either side of a chunk, and the way there."""
+
+    border: Tensor  # the kernel (rows, m, 2)
+    sides: list[Tensor]  # of each matrix (rows, 2, k): its sums over the points on either side
+
+
+def _with_sides(
+    points: Tensor, rate: Tensor, matrices: Sequence[tuple[Tensor | None, Tensor]]
+) -> Iterator[tuple[Chunk, Far | None]]:
+    """Every chunk with the sums over what lies beyond it of weights (rows, n), or ones, times a matrix (rows, n, k).
+
+    The matrices are read once for several chunks, since reading them is what these sums cost.
+    """
+    for some in _groups(chunks(points, rate)):
+        ends = [chunk.outside.kernel for chunk in some if chunk.outside is not None]
+        if not ends:
+            yield from ((chunk, None) for chunk in some)
+            continue
+        kernel = torch.cat(ends, 1)
+        sums = [(kernel if w is None else kernel * w.unsqueeze(1)) @ matrix for w, matrix in matrices]
+        for i, chunk in enumerate(some):
+            assert chunk.border is not None
+            yield chunk, Far(chunk.border.kernel, [one[:, 2 * i : 2 * i + 2] for one in sums])
+
+
+def _groups(found: Iterator[Chunk]) -> Iterator[list[Chunk]]:
+    while some := list(islice(found, AT_ONCE)):
+        yield some
+
+
 def product(points: Tensor, rate: Tensor, matrix: Tensor) -> Tensor:
     """`K @ matrix`."""
     pieces = []
-    for chunk in chunks(points, rate):
+    for chunk, far in _with_sides(points, rate, [(None, matrix)]):
         piece = chunk.inside.kernel @ matrix[:, chunk.span]
-        if chunk.border is not None and chunk.outside is not None:
-            piece = piece + chunk.border.kernel @ (chunk.outside.kernel @ matrix)
-        pieces.append(piece)
+        pieces.append(piece if far is None else piece + far.border @ far.sides[0])
     return torch.cat(pieces, dim=1)
 
 
@@ -86,15 +119,15 @@ def pair_sums(
     The derivative of a distance between tied points is taken in the order in which they stand.
     """
     parts = []
-    for chunk in chunks(points, rate):
+    weighted = [*((b, one) for one in right), *((a, one) for one in left)]
+    for chunk, far in _with_sides(points, rate, weighted):
         span = chunk.span
-        moment = _product_sum([one[:, span] for one in left], [one[:, span] for one in right]) * chunk.inside.kernel
+        lefts, rights = [one[:, span] for one in left], [one[:, span] for one in right]
+        moment = _product_sum(lefts, rights) * chunk.inside.kernel
         far_row = far_column = None
-        if chunk.border is not None and chunk.outside is not None:
-            beyond = [(chunk.outside.kernel * b.unsqueeze(1)) @ one for one in right]
-            far_row = _product_sum([one[:, span] for one in left], beyond) * chunk.border.kernel
-            beyond = [(chunk.outside.kernel * a.unsqueeze(1)) @ one for one in left]
-            far_column = _product_sum([one[:, span] for one in right], beyond) * chunk.border.kernel
+        if far is not None:
+            far_row = _product_sum(lefts, far.sides[: len(right)]) * far.border
+            far_column = _product_sum(rights, far.sides[len(right) :]) * far.border
         parts.append(_sums(moment, far_row, far_column, a[:, span], b[:, span]))
     return _join(parts)
 

@@ -29,13 +29,14 @@ class Order:
     index: Tensor
     mask: Tensor | None = None
 
-    def sort(self, x: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
+    def sort(self, x: Tensor, axis: int | Sequence[int] = -1, *, zeroed: bool = False) -> Tensor:
         """Bring the items of x into their order, padding last and zero: `P' x` along each given axis.
 
-        x is (*batch, ...); a batch axis of size 1 is shared by the draws.
+        x is (*batch, ...); a batch axis of size 1 is shared by the draws. `zeroed` says that it has zeros for padding
+        already, which saves a pass over it.
         """
         axes = resolve_axes(x, self.index, axis)
-        return self._sorted(take(x, self.index, axes, self.mask), axes)
+        return self._sorted(take(x, self.index, axes, None if zeroed else self.mask), axes)
 
     def unsort(self, y: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
         """Bring items that are in order back to their places, padding zero: `P y` along each given axis."""

@@ -89,11 +89,13 @@ def kept(x: Tensor, keep: Tensor | None, axes: tuple[int, ...]) -> Tensor:
     """x with zeros for the items that are not to be kept, on any of the axes; keep (*batch, n), or (n,) for all."""
     if keep is None:
         return x
+    every: Tensor | None = None  # all axes in one pass over x, which may be large
     for axis in axes:
         shape = [*keep.shape[:-1], *(1 for _ in x.shape[keep.dim() - 1 :])]
         shape[axis - x.dim()] = keep.shape[-1]
-        x = torch.where(keep.view(shape), x, x.new_zeros(()))
-    return x
+        here = keep.view(shape)
+        every = here if every is None else every & here
+    return x if every is None else torch.where(every, x, x.new_zeros(()))
 
 
 def resolve_axes(x: Tensor, index: Tensor, axis: int | Sequence[int]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -42,8 +42,8 @@ class Batch:
 
         `default` is the dtype of noise and elements where no input is floating.
         """
-        sizes, masks = signature.check_inputs(inputs, mask), signature.masks(mask)
-        _check_ids(ids, inputs[0])
+        batch = Batch.outline(signature, inputs, mask, ids, default)
+        masks = batch.masks
         ready = [zero_padding(x, term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
         centroids = {}
         for key, group in signature.groups.items():
@@ -51,7 +51,20 @@ class Batch:
                 centroids[key] = _centroid(key, signature, ready, masks)
                 for i, term in enumerate(signature.inputs):
                     ready[i] = translate(ready[i], term, key, -centroids[key], masks)
-        return Batch(signature, tuple(ready), masks, sizes, centroids, ids, default)
+        return replace(batch, inputs=tuple(ready), centroids=centroids)
+
+    @staticmethod
+    def outline(
+        signature: Signature,
+        inputs: Sequence[Tensor],
+        mask: Tensor | Mapping[str, Tensor] | None = None,
+        ids: Tensor | None = None,
+        default: torch.dtype = torch.float32,
+    ) -> Batch:
+        """The inputs checked and no more: enough to draw noise for, which depends on sizes and masks alone."""
+        sizes, masks = signature.check_inputs(inputs, mask), signature.masks(mask)
+        _check_ids(ids, inputs[0])
+        return Batch(signature, tuple(inputs), masks, sizes, {}, ids, default)
 
     def __len__(self) -> int:
         return self.inputs[0].shape[0]
@@ -95,12 +108,14 @@ def _check_ids(ids: Tensor | None, first: Tensor) -> None:
 
 def zero_padding(x: Tensor, term: Term, masks: Mapping[str, Tensor]) -> Tensor:
     """x (B, ...), or (B, K, ...) of several draws, with zeros wherever an axis of the term is masked."""
+    real: Tensor | None = None  # all axes in one pass over x, which may be large
     for place, name in enumerate(term.names, start=-len(term.names)):
         if name in masks:
             shape = [x.shape[0], *(1 for _ in x.shape[1:])]
             shape[place] = x.shape[place]
-            x = torch.where(masks[name].view(shape), x, x.new_zeros(()))
-    return x
+            here = masks[name].view(shape)
+            real = here if real is None else real & here
+    return x if real is None else torch.where(real, x, x.new_zeros(()))
 
 
 def translate(x: Tensor, term: Term, key: str, shift: Tensor, masks: Mapping[str, Tensor]) -> Tensor:

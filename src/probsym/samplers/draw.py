@@ -89,8 +89,8 @@ class Draw:
                     y = groups[axis.key].act(rotations[axis.key], y, place, kind)
                 elif isinstance(place, int) and (axis.key in groups or axis.key in batch.masks):
                     orders.setdefault(axis.key, []).append(place)
-            for key, places in orders.items():  # last, since they also zero the padding
+            for key, places in orders.items():  # last, since on the way out they also zero the padding
                 order = self._order(batch, key)
-                y = order.sort(y, places) if undo else order.unsort(y, places)
+                y = order.sort(y, places, zeroed=True) if undo else order.unsort(y, places)
             moved.append(y.expand(-1, self.count, *y.shape[2:]))
         return tuple(moved)
