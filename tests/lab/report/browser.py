@@ -55,6 +55,8 @@ class Browser:
         finally:
             self.driver.terminate()
             self.driver.wait(10)
+            if self.driver.stdout is not None:
+                self.driver.stdout.close()
             self.profile.cleanup()
 
     def open(self, page: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> None:

@@ -65,7 +65,7 @@ def _figure(title: str, runs: Sequence[Run]) -> Figure:
         for run in group
     }
     colours = colours_of(list(labels.values()))
-    charts = []
+    charts, raised = [], False
     for base, group in bases.items():
         for column in dict.fromkeys((*map(metric_of, group), "train_loss")):
             lines = [Line(labels[run.anchor], thinned(run, column), colours[labels[run.anchor]]) for run in group]
@@ -73,8 +73,9 @@ def _figure(title: str, runs: Sequence[Run]) -> Figure:
             if lines:
                 name = f"{base}: {said_metric(column)}"
                 log = not larger(column)
-                chart = line_chart(f"{title}, {name}", _raised(lines) if log else lines, "epoch", name, log_y=log)
-                charts.append(chart)
+                seen = _raised(lines) if log else lines
+                raised |= seen != lines
+                charts.append(line_chart(f"{title}, {name}", seen, "epoch", name, log_y=log))
     most = max((math.ceil(len(run.curve) / POINTS) for run in runs), default=1)
     text = "One line a seed" + (f"; each point is the mean of up to {most} epochs" if most > 1 else "")
     return Figure(
@@ -82,7 +83,7 @@ def _figure(title: str, runs: Sequence[Run]) -> Figure:
         slug(f"curves {title}"),
         charts,
         [(label, shade(colour)) for label, colour in colours.items()],
-        f"{text}. Losses end at a billionth of the largest.",
+        f"{text}. Losses end at a billionth of the largest." if raised else f"{text}.",
         sources=list({run.row: (run.row, run.anchor) for run in runs}.values()),
         grid=_numbers(title, runs),
     )

@@ -54,8 +54,8 @@ def number(value: Any) -> float | None:
 def said(value: Any, digits: int = 4) -> str:
     """A number with few digits, or what else there is as text.
 
-    >>> said(99.0666), said(78811.0), said(1.2345e-14), said(None), said("calm"), said(0.0043)
-    ('99.07', '78811', '1.234e-14', '', 'calm', '0.0043')
+    >>> said(99.0666), said(78811.0), said(1.25e-14), said(None), said("calm"), said(0.0043)
+    ('99.07', '78811', '1.25e-14', '', 'calm', '0.0043')
     """
     found = number(value)
     if found is None:

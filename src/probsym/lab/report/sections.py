@@ -38,7 +38,7 @@ def documented(gathered: Gathered, title: str = TITLE, lead: Sequence[str] = LEA
         Section("At a glance", "glance", _glance(gathered, grids, [*shown, *evenness])),
         Section("The paper's tables", "tables", [LEGEND, *grids] if grids else []),
         Section("What separation counts are worth", "controls", [CONTROLS, *controls] if controls else []),
-        Section("Rows beside the paper", "others", [other] if other else []),
+        Section("Rows beside the paper's", "others", [other] if other else []),
         Section("Learning curves", "curves", curve_figures(gathered.runs)),
         Section("What trained models say", "figures", shown),
         Section("Equivariance", "equivariance", evenness),
