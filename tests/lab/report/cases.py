@@ -42,7 +42,7 @@ def write_analysis(
 ) -> Path:
     place = folder / row / "+".join(f"{key}={value}" for key, value in changed.items())
     place.mkdir(parents=True, exist_ok=True)
-    run = {"row": row, "seed": seed, "changed": changed}
+    run = {"row": row, "seed": seed, "changed": changed} if "/" in row else None
     path = place / f"seed-{seed}.{name}.json"
     path.write_text(json.dumps({"analysis": name, "run": run, "rows": rows, "questions": {}, **ORIGIN}))
     return path
@@ -93,7 +93,7 @@ def variance_rows(share: float = 0.3) -> list[dict[str, Any]]:
             "output_variance": size / draws,
             "loss_variance": 0.1 * size / draws,
         }
-        for method, size in (("ps", share), ("ga", 1.0))
+        for method, size in (("ps", share), ("ps-initial", 0.9), ("ga", 1.0))
         for draws in (1, 10, 100)
     ]
 
@@ -122,10 +122,12 @@ def write_everything(folder: Path) -> Path:
     write_result(folder, result("exp/mlp-ps", **counts))
     write_result(folder, result("nbody/gnn-ps", changed={"epochs": 9}, test_mse=0.004, test_mse_std=1e-5), curve(0.2))
     write_result(folder, result(HOSTILE, test_accuracy=12.0), curve(0.3))
-    for name, rows in (("entropy", entropy_rows()), ("variance", variance_rows()), ("inner_symmetry", inner_rows())):
-        write_analysis(folder, name, "exp-classify/mlp-ps", rows)
+    write_analysis(folder, "entropy", "exp-classify/mlp-ps", entropy_rows())
+    write_analysis(folder, "variance", "exp-classify/mlp-ps", variance_rows())
+    write_analysis(folder, "inner_symmetry", "figures", inner_rows())
     for train in TRAIN_DRAWS:
-        write_analysis(folder, "sample_size", "exp-classify/mlp-ps", sample_size_rows(train), samples=train)
+        changed = {} if train == 10 else {"samples": train}  # as in the paper, which changes nothing
+        write_analysis(folder, "sample_size", "exp-classify/mlp-ps", sample_size_rows(train), **changed)
     write_analysis(folder, "gradient", "exp-classify/mlp-ps", gradient_rows(1.0))
     write_analysis(folder, "gradient", "exp-classify/mlp-ga", gradient_rows(0.01))
     moves = [{"move": "all", "draws": 20, "moved_noise": 1e-16, "largest": 1e-15, "fresh": 0.02, "change": 3.0}]

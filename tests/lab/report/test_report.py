@@ -123,6 +123,14 @@ def test_runs_of_a_row_are_joined_where_they_belong_together(tmp_path: Path) -> 
     assert [label for label, _ in eight.legend] == ["mlp-ga", "mlp-ps"]
 
 
+def test_a_study_of_no_run_is_drawn_too(tmp_path: Path) -> None:
+    gathered = gather(write_everything(tmp_path))
+    (study,) = [one for one in figures(gathered.analyses) if isinstance(one, Figure) and "Figures 9" in one.title]
+    assert study.title == "Nodes that a symmetry of the graph exchanges (Figures 9 to 11)"
+    assert study.charts[0].count("<circle") == 6
+    assert study.sources == [("figures/seed-0.inner_symmetry.json", "analysis-figures-seed-0-inner-symmetry")]
+
+
 def test_every_drawing_of_the_registry_has_a_place(tmp_path: Path) -> None:
     assert {one.analysis for one in FIGURES} == {
         *("concentration", "cost", "draws", "parts", "tolerance"),

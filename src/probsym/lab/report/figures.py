@@ -79,7 +79,7 @@ def drawn(drawing: Drawing, files: Sequence[Analysed], grid: Grid | None = None)
                 for title, tracks in zip(titles, drawn_tracks, strict=True)
             ]
             legend |= {dot[0]: shade(dot[2]) for one in drawn_tracks for track in one for dot in track.dots}
-    title = f"{drawing.title}: {of}"
+    title = f"{drawing.title}: {of}" if of.strip("/") else drawing.title
     return Figure(
         f"{title} ({drawing.paper})" if drawing.paper else title,
         slug(f"figure {title}"),
@@ -103,8 +103,9 @@ def lines_of(drawing: Drawing, panel: Axes, files: Sequence[Analysed], labels: d
             if points:
                 lines.setdefault((label, "" if drawing.joined else file.anchor), []).extend(points)
             reference += pairs_of([row], panel.x, panel.reference)
-    colours = colours_of([label for label, _ in lines])
-    found = [Line(label, means(points), colours[label]) for (label, _), points in lines.items()]
+    ordered = sorted(lines, key=lambda one: naturally(one[0])) if drawing.joined else list(lines)
+    colours = colours_of([label for label, _ in ordered])
+    found = [Line(key[0], means(lines[key]), colours[key[0]]) for key in ordered]
     return found + ([Line(REFERENCE, means(reference), GREY, dashed=True)] if reference else [])
 
 
@@ -153,11 +154,14 @@ def rows_of(files: Sequence[Analysed]) -> Grid:
     labels = labels_of(files)
     columns = list(dict.fromkeys(name for file in files for row in file.rows for name in row))
     rows = [
-        (Cell(labels[file.anchor], f"seed {file.seed}", link=file.anchor), *(_short(row.get(name)) for name in columns))
+        (
+            Cell(labels[file.anchor], f"seed {file.seed}" if file.seed else "", link=file.anchor),
+            *(_short(row.get(name)) for name in columns),
+        )
         for file in files
         for row in file.rows
     ]
-    title = f"Rows of the analysis “{files[0].analysis}”, {files[0].name.task}"
+    title = ", ".join(filter(None, (f"Rows of the analysis “{files[0].analysis}”", files[0].name.task)))
     return Grid(title, ["run", *(name.replace("_", " ") for name in columns)], rows, folded=True)
 
 

@@ -53,7 +53,11 @@ class Run(Source):
 
 @dataclass(frozen=True)
 class Analysed(Source):
-    """What a trained run was asked, and the rows that came of it."""
+    """What a trained run was asked, and the rows that came of it; a study asks none, and has no row."""
+
+    @property
+    def run(self) -> Mapping[str, Any]:
+        return self.content["run"] or {}
 
     @property
     def analysis(self) -> str:
@@ -65,7 +69,7 @@ class Analysed(Source):
 
     @property
     def row(self) -> str:
-        return str(self.content["run"].get("row", ""))
+        return str(self.run.get("row", ""))
 
     @property
     def name(self) -> Name:
@@ -73,11 +77,11 @@ class Analysed(Source):
 
     @property
     def seed(self) -> str:
-        return str(self.content["run"].get("seed", ""))
+        return str(self.run.get("seed", ""))
 
     @property
     def changed(self) -> str:
-        return in_words(self.content["run"].get("changed"))
+        return in_words(self.run.get("changed"))
 
 
 @dataclass(frozen=True)
@@ -136,12 +140,16 @@ def _sorted_out(files: Iterable[tuple[Path, str]]) -> Gathered:
             curve = path.with_name("curve.csv") if path.name == "result.json" else path.with_suffix(".csv")
             anchor = anchors.new(f"run {content['row']} {in_words(content.get('changed'))}")
             runs.append(Run(name, anchor, content, curve))
-        elif isinstance(content.get("rows"), list) and isinstance(content.get("run"), dict) and "analysis" in content:
-            row, seed = content["run"].get("row"), content["run"].get("seed")
-            analyses.append(Analysed(name, anchors.new(f"analysis {content['analysis']} {row} {seed}"), content))
+        elif _is_analysis(content):
+            analyses.append(Analysed(name, anchors.new(f"analysis {Path(name).with_suffix('')}"), content))
         elif Path(name).parts[0] == BENCHMARKS or "benchmark" in content:
             benchmarks.append(Source(name, anchors.new(f"benchmark {Path(name).stem}"), content))
     return Gathered(runs, analyses, benchmarks)
+
+
+def _is_analysis(content: Mapping[str, Any]) -> bool:
+    has_rows = "analysis" in content and isinstance(content.get("rows"), list)
+    return has_rows and isinstance(content.get("run"), dict | None)
 
 
 def labels_of(sources: Sequence[Run | Analysed]) -> dict[str, str]:
@@ -150,7 +158,7 @@ def labels_of(sources: Sequence[Run | Analysed]) -> dict[str, str]:
     for one in sources:
         settings.setdefault(one.row, set()).add(one.changed)
     return {
-        one.anchor: one.row.partition("/")[2]
+        one.anchor: (one.row.partition("/")[2] or one.file)
         + (f", {one.changed or 'as in the paper'}" if len(settings[one.row]) > 1 else "")
         for one in sources
     }

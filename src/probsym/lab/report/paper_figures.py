@@ -109,7 +109,8 @@ PAPER_FIGURES: tuple[Drawing, ...] = (
     Drawing(
         "variance",
         "Variance under a learned and under the uniform distribution",
-        "The same base at random initialisation, under a learned distribution (ps) and under group averaging (ga).",
+        "The same base at random initialisation, under a learned distribution (ps), under the same before it learned "
+        "(ps-initial) where that was asked, and under group averaging (ga).",
         (
             Axes("variance of the output", "draws", "output_variance", log_x=True, log_y=True),
             Axes("variance of the loss", "draws", "loss_variance", log_x=True, log_y=True),
@@ -142,8 +143,9 @@ PAPER_FIGURES: tuple[Drawing, ...] = (
     Drawing(
         "inner_symmetry",
         "Nodes that a symmetry of the graph exchanges",
-        "How far apart the embeddings are inside each orbit of the graph's own symmetries, mean over its nodes.",
-        (Tracks("spread inside orbits", ("graph",), ("spread",), dots="method"),),
+        "How far apart the embeddings are inside each orbit of the graph's own symmetries, mean over its nodes; bars "
+        "are two standard errors.",
+        (Tracks("spread inside orbits", ("graph",), ("spread",), margin="stderr", dots="method"),),
         "Figures 9 to 11",
         (
             Claim(

@@ -112,9 +112,8 @@ def _provenance(gathered: Gathered) -> list[Block]:
         words = f"{run.row}, seed {run.content['seed']}" + (f", {run.changed}" if run.changed else "")
         kinds.setdefault(f"Runs: {run.name.task}", []).append((words, run))
     for one in gathered.analyses:
-        kinds.setdefault(f"Analyses: {one.name.task}", []).append(
-            (f"{one.analysis} of {one.row}, seed {one.seed}", one)
-        )
+        of = f" of {one.row}, seed {one.seed}" if one.row else ""
+        kinds.setdefault(f"Analyses: {one.name.task or 'of no run'}", []).append((f"{one.analysis}{of}", one))
     for source in gathered.benchmarks:
         kinds.setdefault("Benchmarks", []).append((str(source.content.get("benchmark", "")), source))
     head = ("what", "file", "date", "hardware", "torch", "commit", "command")
