@@ -87,13 +87,15 @@ def dot_chart(title: str, tracks: Sequence[Track], x_title: str, *, log: bool = 
     height = top + TRACK * len(tracks) + 8 + below
     xs = Scale.over([*span.x, *(end for one in tracks for end in ends(one))], 12, WIDTH - RIGHT - 8, log)
     body = [f'<text class="name" x="4" y="{TOP}">{escape(x_title)}</text>', _x_axis(xs, height - below, top)]
+    values = [", ".join(said(value, 3) for _, value, _, _ in track.dots) for track in tracks]
+    room = all(len(track.title) + len(text) < MOST_LETTERS for track, text in zip(tracks, values, strict=True))
     for place, track in enumerate(tracks):
         y = top + TRACK * place + 28
         body.append(f'<text class="track" x="4" y="{y - 12}">{escape(track.title)}</text>')
+        if room:
+            text = f'x="{WIDTH - RIGHT}" y="{y - 12}" text-anchor="end">{values[place]}'
+            body.append(f'<text class="tick" {text}</text>')
         body.append(f'<line class="grid" x1="4" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
-        values = ", ".join(said(value, 3) for _, value, _, _ in track.dots)
-        if len(track.title) + len(values) < MOST_LETTERS:
-            body.append(f'<text class="tick" x="{WIDTH - RIGHT}" y="{y - 12}" text-anchor="end">{values}</text>')
         body += _dots(track, xs, y)
     summary = "; ".join(
         f"{one.title}: {', '.join(f'{label} {said(value)}' for label, value, _, _ in one.dots)}" for one in tracks
