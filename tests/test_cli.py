@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def outside(*words: str) -> subprocess.CompletedProcess[str]:
 def test_help_names_the_commands() -> None:
     done = outside("--help")
     assert done.returncode == 0
-    for name in ("list", "train", "evaluate", "analyse", "inspect", "picture", "table", "check", "demo"):
+    for name in ("list", "train", "evaluate", "analyse", "inspect", "picture", "table", "report", "check", "demo"):
         assert re.search(rf"│ {name} +", done.stdout)
 
 
@@ -87,7 +88,16 @@ def test_an_unknown_recipe_fails_with_a_suggestion_and_no_traceback() -> None:
     assert not done.stdout
 
 
-# list, table, check
+@pytest.mark.slow
+def test_the_report_of_all_results_takes_seconds(tmp_path: Path) -> None:
+    begin = time.perf_counter()
+    done = outside("report", "--results", str(ROOT / "results"), "--out", str(tmp_path / "report.html"))
+    assert time.perf_counter() - begin < 20
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "report.md").exists()
+
+
+# list, table, report, check
 
 
 def test_the_list_has_recipes_numbers_and_states(call: Commands, tmp_path: Path) -> None:
@@ -116,6 +126,27 @@ def test_results_are_shown_in_their_table(call: Commands, tmp_path: Path) -> Non
     code, _, errors = call("table", 1, "--results", tmp_path)
     assert code == 1
     assert errors.startswith("RunError: Expected")
+
+
+def test_results_and_runs_are_reported(call: Commands, tmp_path: Path) -> None:
+    assert call("train", *TINY, "--out", tmp_path / "runs", "--results", tmp_path / "results")[0] == 0
+    page, markdown = tmp_path / "all.html", tmp_path / "tables.md"
+    code, output, errors = call("report", "--results", tmp_path / "results", "--out", page, "--markdown", markdown)
+    assert (code, errors) == (0, "")
+    assert output == f"Report: {page}\nMarkdown: {markdown}\n"
+    assert "tiny/mlp-ps" in page.read_text()
+    assert "tiny/mlp-ps" in markdown.read_text()
+    run = tmp_path / "runs" / "tiny" / "mlp-ps" / "seed-0"
+    assert call("report", run, "--results", tmp_path / "nowhere", "--out", tmp_path / "run.html")[0] == 0
+    assert "seed-0/result.json" in (tmp_path / "run.md").read_text()
+    before = page.read_bytes()
+    code, output, errors = call("report", "--results", tmp_path / "results", "--out", page)
+    assert (code, output, errors.count("\n")) == (1, "", 1)
+    assert "never overwritten" in errors
+    assert page.read_bytes() == before
+    code, _, errors = call("report", tmp_path / "nowhere", "--out", tmp_path / "other.html")
+    assert code == 1
+    assert errors.startswith("RunError: Expected a finished run")
 
 
 @pytest.mark.parametrize("words", [("table", 9), ("table", "one"), ("table",), ("trane",), ("list", "--nothing")])

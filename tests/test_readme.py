@@ -1,11 +1,11 @@
-import io
 import re
 from pathlib import Path
 
-from rich.console import Console
-
-from probsym.lab.results import read_results
-from probsym.lab.tables import table
+from probsym.lab.paper import TABLES
+from probsym.lab.report import gather
+from probsym.lab.report.markdown import grid_as_markdown
+from probsym.lab.report.marks import LEGEND
+from probsym.lab.report.paper_tables import paper_grid
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
@@ -20,8 +20,8 @@ def test_it_opens_with_the_two_commands() -> None:
     assert [line.split()[1] for line in lines[:2]] == ["demo", "test"]
 
 
-def test_table_1_is_what_the_results_give() -> None:
-    page = io.StringIO()
-    Console(file=page, width=120).print(table(1, read_results(README.parent / "results")))
-    shown = "\n".join(line.rstrip() for line in page.getvalue().splitlines())
-    assert shown in README.read_text()
+def test_table_1_is_what_the_report_makes_of_the_results() -> None:
+    grid = paper_grid(TABLES[1], gather(README.parent / "results"))
+    assert grid is not None
+    assert grid_as_markdown(grid) in README.read_text()
+    assert LEGEND in " ".join(README.read_text().split())

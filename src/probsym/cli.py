@@ -1,4 +1,4 @@
-"""`probsym`: list, train, evaluate, analyse, inspect, picture, table, check, demo. What they do is in `probsym.lab`."""
+"""`probsym`: list, train, evaluate, analyse, inspect, picture, table, report, check, demo. The work is in `lab`."""
 
 from __future__ import annotations
 
@@ -254,6 +254,29 @@ def show_table(
     beside = controls(number, found, changed)
     if beside is not None:
         wide.print(beside)
+
+
+@app.command()
+def report(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN...]", help="Folders of finished runs, or of several; all of --results if not given."
+        ),
+    ] = None,
+    results: Results = Path("results"),
+    out: Annotated[Path, typer.Option(help="File of the page, which must not be there yet.")] = Path("report.html"),
+    markdown: Annotated[
+        Path | None, typer.Option(help="File of the same tables as Markdown; beside the page if not given.")
+    ] = None,
+) -> None:
+    """One page about all results, or about some runs: tables, curves, figures, costs, and where each number is from."""
+    from probsym.lab.report import check_places, gather, gather_runs, write_report
+
+    check_places(out, markdown)  # before anything is read
+    page, tables = write_report(gather_runs(runs) if runs else gather(results), out, markdown)
+    console.print(f"Report: {page}", soft_wrap=True)
+    console.print(f"Markdown: {tables}", soft_wrap=True)
 
 
 @app.command()

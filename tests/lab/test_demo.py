@@ -1,4 +1,4 @@
-"""The demonstration: three methods, a table, one page, nothing overwritten."""
+"""The demonstration: three methods, a table, one page by the report, nothing overwritten."""
 
 from __future__ import annotations
 
@@ -9,41 +9,18 @@ import pytest
 from rich.console import Console
 
 from probsym.errors import ProbsymError, RunError
-from probsym.lab import demo
-from probsym.lab.demo import Outcome, demonstrate, report
+from probsym.lab.demo import demonstrate
 
 EPOCHS, TRAIN = 8, 400
 METHODS = ("Learned", "Haar", "Canonical")
 
 
-def outcomes() -> dict[str, Outcome]:
-    return {name: Outcome(87.5, [50.0, 60.0, 87.5], 12.3, 1e-6, "3 of 500", 10) for name in METHODS}
-
-
-def test_the_page_is_self_contained_and_has_every_number() -> None:
-    page = report(outcomes(), 2000)
-    assert page.startswith("<!doctype html>")
-    assert page.endswith("</html>")
-    assert page.count("<polyline") == 3
-    for method in METHODS:
-        assert f"<td>{method}</td><td>87.5</td><td>10</td><td>1.0e-06</td><td>3 of 500</td><td>12</td>" in page
-    for word in ("http", "src=", "<script", "nan"):
-        assert word not in page
-
-
-def test_curves_stay_in_the_picture() -> None:
-    chart = demo.chart({name: one._replace(curve=[0.0, 45.0, 100.0]) for name, one in outcomes().items()})
-    points = chart.split('points="')[1].split('"')[0].split()
-    for x, y in (map(float, point.split(",")) for point in points):
-        assert 0 <= x <= 640
-        assert 0 <= y <= 300
-
-
-def test_a_report_that_is_there_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "report.html").write_text("mine")
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_a_report_that_is_there_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
     with pytest.raises(RunError, match="Expected no report"):
         demonstrate(1, tmp_path, Console(file=io.StringIO()))
-    assert (tmp_path / "report.html").read_text() == "mine"
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine"}
 
 
 @pytest.mark.slow
@@ -56,12 +33,20 @@ def test_a_short_demonstration_learns_reports_and_overwrites_nothing(
     found = demonstrate(EPOCHS, tmp_path, console, train=TRAIN)
     page, printed = (tmp_path / "report.html").read_text(), file.getvalue()
     assert set(found) == set(METHODS)
-    for method, outcome in found.items():
+    tables = (tmp_path / "report.md").read_text()
+    for (method, outcome), row in zip(found.items(), ("mlp-ps", "mlp-ga", "mlp-canonical"), strict=True):
         assert f"{outcome.accuracy:.1f} %" in next(line for line in printed.splitlines() if f"│ {method} " in line)
-        assert f"<td>{method}</td>" in page
+        assert f"({method})" in page
+        (line,) = [one for one in tables.splitlines() if one.startswith(f"| demo/{row} |") and "test accuracy" in one]
+        assert line.endswith(f"| {outcome.accuracy:.4g} (1 seed) | {outcome.draws} |")
+        (line,) = [one for one in tables.splitlines() if one.startswith(f"| demo/{row} (epochs={EPOCHS}) | 50 |")]
+        assert line.endswith(f"| {outcome.unclear} |")
         assert len(outcome.curve) == EPOCHS
         assert outcome.error < 1e-4
-    assert "http" not in page
+    assert page.count("<svg") == 2
+    assert all(chart.count("<polyline") == 3 for chart in page.split("<svg")[1:])
+    assert f"{TRAIN} decorated cycles to learn from" in page
+    assert f"Report: {tmp_path / 'report.html'}" in printed
     assert f"{TRAIN} graphs to learn from" in printed
     assert found["Learned"].accuracy > 75
     with pytest.raises(ProbsymError):

@@ -86,13 +86,21 @@ def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     So is the folder SUPERSEDED in it: runs that were made again, since something was wrong with them, and are kept.
     """
     found: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted(folder.rglob("*.json")):
-        if path.relative_to(folder).parts[0] == SUPERSEDED:
-            continue
+    for path in json_files(folder):
         result = read_json(path)
-        if isinstance(result, dict) and all(name in result for name in FIELDS):
+        if is_result(result):
             found.setdefault(result["row"], []).append(result)
     return found
+
+
+def json_files(folder: Path) -> list[Path]:
+    """The files of JSON under a folder, but for SUPERSEDED."""
+    return [path for path in sorted(folder.rglob("*.json")) if path.relative_to(folder).parts[0] != SUPERSEDED]
+
+
+def is_result(content: Any) -> bool:
+    """Whether what a file holds is the result of a run."""
+    return isinstance(content, dict) and all(name in content for name in FIELDS)
 
 
 def summarised(

@@ -69,17 +69,22 @@ def controls(number: int, results: Results, changed: Mapping[str, Any] | None = 
             shown.add_column(f"{column.title}\n{protocol}\nleft", justify="right")
             shown.add_column(f"{column.title}\n{protocol}\ncopies", justify="right")
     for line in found.lines:
-        texts = []
-        for column in columns:
-            ours = results.get(f"{column.task}/{line.row}", ())
-            for suffix in ("", "_calibrated"):
-                texts += [
-                    spoken_number(summarised(ours, f"{name}{suffix}", changed))
-                    for name in ("not_separated", "control_separated")
-                ]
+        texts = [spoken_number(one) for column in columns for one in control_numbers(line, column, results, changed)]
         if any(texts):
             shown.add_row(line.title, *texts)
     return shown
+
+
+def control_numbers(
+    line: Line, column: Column, results: Results, changed: Mapping[str, Any] | None = None
+) -> list[tuple[float, float | None, int] | None]:
+    """Pairs left and copies called different: by the paper's protocol, then by the calibrated one."""
+    ours = results.get(f"{column.task}/{line.row}", ())
+    return [
+        summarised(ours, f"{name}{suffix}", changed)
+        for suffix in ("", "_calibrated")
+        for name in ("not_separated", "control_separated")
+    ]
 
 
 def listing(results: Results, recipes: Container[str]) -> Table:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from probsym.lab.analyses import questions_for
 from probsym.lab.analyses.analysis import Row
 from probsym.lab.analyses.inner_symmetry import GRAPHS, by_graph
-from probsym.lab.pictures.picture import COLOURS
+from probsym.lab.colours import COLOURS
 
 METHODS = {"ps": "probabilistic symmetrization", "canonical": "canonicalization"}
 

@@ -13,9 +13,6 @@ from matplotlib.figure import Figure
 from probsym.errors import RunError
 from probsym.lab.engine import Engine
 
-COLOURS = ("#b8611b", "#1a7f5a", "#4a5fc1", "#8a3a86", "#7a6a00")
-"""That can be told apart, also without seeing red and green."""
-
 
 class Picture(Protocol):
     """A function of trained models with their data, by name."""

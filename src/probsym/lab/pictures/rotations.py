@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from probsym.errors import RunError
 from probsym.groups import O
+from probsym.lab.colours import COLOURS
 from probsym.lab.engine import Engine
-from probsym.lab.pictures.picture import COLOURS
 from probsym.lab.seeds import derived
 from probsym.symmetrized import Symmetrized
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from probsym.errors import RunError
 from probsym.lab.analyses.parts import predictions
+from probsym.lab.colours import COLOURS
 from probsym.lab.engine import Engine
-from probsym.lab.pictures.picture import COLOURS
 from probsym.lab.seeds import derived
 
 
