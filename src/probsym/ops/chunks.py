@@ -132,6 +132,12 @@ def pair_sums(
     return _join(parts)
 
 
+def sums_of(points: Tensor, rate: Tensor, a: Tensor, b: Tensor, moment: Tensor) -> Sums:
+    """As `pair_sums`, for a given M (rows, n, n)."""
+    (whole,) = chunks(points, rate, size=points.shape[1])
+    return _sums(moment * whole.inside.kernel, None, None, a, b)
+
+
 def _product_sum(left: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
     """`sum_i left_i @ right_i^T`."""
     total = torch.bmm(left[0], right[0].transpose(1, 2))

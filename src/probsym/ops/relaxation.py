@@ -6,7 +6,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product
+from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product, sums_of
+from probsym.ops.moments import moments
 from probsym.ops.sinkhorn import sinkhorn
 
 
@@ -72,7 +73,24 @@ def straight_through(x: Tensor, relaxation: Relaxation, axes: tuple[int, ...], o
     For x' = P' x and G = dL/dx', dL/dP is x' G' in sorted order, summed over every axis but the sorted one and
     then over the sorted axes; for an output y = P f (`outwards`) it is (P' dL/dy) f'.
     """
-    return _StraightThrough.apply(x, *relaxation[:4], axes, outwards)
+    return _StraightThrough.apply(x, *relaxation[:4], axes, outwards, _low_precision(x, axes))
+
+
+def _low_precision(x: Tensor, axes: tuple[int, ...]) -> torch.dtype | None:
+    """That of products under autocast on a GPU, for an array with as many numbers an item as there are items.
+
+    The base rounds such an array to it anyhow, and with it the gradient. Products are then so fast there that M itself
+    is built, which is no larger than the array.
+    """
+    n = x.shape[axes[0]]
+    if (
+        not x.is_cuda
+        or x.dtype != torch.float32
+        or x.shape[1:].numel() < n * n
+        or not torch.is_autocast_enabled("cuda")
+    ):
+        return None
+    return torch.get_autocast_dtype("cuda")
 
 
 def soft_product(x: Tensor, relaxation: Relaxation, axis: int, outwards: bool) -> Tensor:
@@ -96,17 +114,19 @@ class _StraightThrough(torch.autograd.Function):
         b: Tensor,
         axes: tuple[int, ...],
         outwards: bool,
+        low: torch.dtype | None,
     ) -> Tensor:
-        ctx.save_for_backward(x, points, rate, a, b)
-        ctx.axes, ctx.outwards = axes, outwards
+        ctx.save_for_backward(x if low is None else x.to(low), points, rate, a, b)
+        ctx.axes, ctx.outwards, ctx.low = axes, outwards, low
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *kernel = ctx.saved_tensors
         if not any(ctx.needs_input_grad[1:5]):
-            return gradients[0], *(None for _ in range(6))
-        return gradients[0], *_kernel_gradients(x, gradients[0], kernel, ctx), None, None
+            return gradients[0], *(None for _ in range(7))
+        found = _dense_gradients if ctx.low is not None else _kernel_gradients
+        return gradients[0], *found(x, gradients[0], kernel, ctx), None, None, None
 
 
 class _SoftProduct(torch.autograd.Function):
@@ -148,6 +168,16 @@ def _kernel_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx
         lefts, rights = ([_matrices(one, axis, points) for axis in ctx.axes] for one in (left, right))
         sums = Sums(*(part.to(fine) for part in pair_sums(points, rate, a, b, lefts, rights)))
         return _from_sums(sums, kernel[0], kernel[1])
+
+
+def _dense_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx: Any) -> tuple[Tensor, ...]:
+    """As `_kernel_gradients`, with M built by products in low precision that are summed in float32."""
+    gradient = gradient.to(x.dtype)
+    left, right = (gradient, x) if ctx.outwards else (x, gradient)
+    found = moments(left, right, list(ctx.axes))
+    points, rate, a, b = (part.to(found.dtype) for part in kernel)
+    sums = Sums(*(part.to(kernel[0].dtype) for part in sums_of(points, rate, a, b, found)))
+    return _from_sums(sums, kernel[0], kernel[1])
 
 
 def _from_sums(sums: Sums, points: Tensor, rate: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

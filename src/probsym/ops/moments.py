@@ -1,0 +1,42 @@
+"""What two arrays have in common, item by item: all pairs of items, summed over everything else."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+@torch.library.custom_op("probsym::moments", mutates_args=())
+def moments(left: Tensor, right: Tensor, axes: Sequence[int]) -> Tensor:
+    """`M[r, i, j]`, the sum of left * right over all entries with i and j on an axis, and then over the axes.
+
+    Shapes: left and right (rows, ..., n, ...) alike, in low precision; the result is float32 (rows, n, n). Products of
+    numbers in low precision are exact in float32, so nothing is lost but by summing.
+
+    It is an operation of its own since compilers do not know products of one precision with results in another.
+
+    >>> x = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]).bfloat16()
+    >>> moments(x, x, [1])
+    tensor([[[ 5., 11.],
+             [11., 25.]]])
+    """
+    total: Tensor | None = None
+    for axis in axes:
+        one, other = (x.movedim(axis, 1).flatten(2) for x in (left, right))
+        found = _product(one, other.mT)
+        total = found if total is None else total.add_(found)
+    assert total is not None
+    return total
+
+
+@moments.register_fake
+def _(left: Tensor, right: Tensor, axes: Sequence[int]) -> Tensor:
+    n = left.shape[axes[0]]
+    return left.new_empty(left.shape[0], n, n, dtype=torch.float32)
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    with torch.autocast(left.device.type, enabled=False):
+        if left.is_cuda:
+            return torch.bmm(left, right, out_dtype=torch.float32)
+        return torch.bmm(left.float(), right.float())

@@ -1,0 +1,77 @@
+"""Moments against sums written out, and as a way to the gradient of a soft sort."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from probsym.ops import relaxation, soft_sort
+from probsym.ops.chunks import pair_sums, sums_of
+from probsym.ops.moments import moments
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_moments_are_sums_over_everything_else(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    left, right = torch.randn(2, 3, 4, 4, 5).to(dtype)
+    found = moments(left, right, [1, 2])
+    wanted = torch.einsum("bikc,bjkc->bij", left.double(), right.double())
+    wanted += torch.einsum("bkic,bkjc->bij", left.double(), right.double())
+    assert found.dtype == torch.float32
+    assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+    wanted = torch.einsum("bkic,bkjc->bij", left.double(), right.double())
+    assert_close(moments(left, right, [2]).double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_moments_under_compile() -> None:
+    x = torch.randn(2, 3, 3, 2).bfloat16()
+    found = torch.compile(lambda x: moments(x, x, [1, 2]), fullgraph=True, backend="aot_eager")(x)
+    assert_close(found, moments(x, x, [1, 2]))
+
+
+@pytest.mark.parametrize("n", [1, 7, 150])
+def test_sums_of_a_given_matrix(n: int) -> None:
+    """Those that `pair_sums` has from its factors, chunk by chunk."""
+    torch.manual_seed(0)
+    points = torch.randn(2, n, dtype=torch.float64).sort(1, descending=True).values
+    rate, (a, b) = torch.tensor([3.0, 0.5], dtype=torch.float64), torch.rand(2, 2, n, dtype=torch.float64)
+    left, right = torch.randn(2, 2, n, 9, dtype=torch.float64)
+    wanted = pair_sums(points, rate, a, b, [left], [right])
+    for one, other in zip(sums_of(points, rate, a, b, left @ right.mT), wanted, strict=True):
+        assert_close(one, other)
+
+
+@pytest.mark.parametrize("outwards", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradient_in_low_precision(monkeypatch: pytest.MonkeyPatch, outwards: bool, masked: bool) -> None:
+    """Of arrays that low precision holds exactly it is the usual one, whichever way it is taken."""
+    torch.manual_seed(0)
+    scores, mask = torch.randn(3, 2, 130), None
+    if masked:
+        mask = (torch.arange(130) < torch.tensor([[130], [100], [64]])).unsqueeze(1)
+    x = torch.randint(-2, 3, (3, 1 if not outwards else 2, 130, 130, 2)).float()
+    weights = torch.randint(-2, 3, (3, 2, 130, 130, 2)).float()
+
+    def gradient() -> Tensor:
+        own = scores.clone().requires_grad_()
+        order = soft_sort(own, mask=mask, tau=0.1)
+        moved = order.unsort(x, (2, 3)) if outwards else order.sort(x, (2, 3))
+        (moved * weights).sum().backward()
+        assert own.grad is not None
+        return own.grad
+
+    wanted, used = gradient(), list[torch.dtype]()
+
+    def low(x: Tensor, axes: tuple[int, ...]) -> torch.dtype:
+        used.append(x.dtype)
+        return torch.bfloat16
+
+    monkeypatch.setattr(relaxation, "_low_precision", low)
+    found = gradient()
+    assert used
+    assert_close(found, wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max()))
+
+
+def test_low_precision_is_for_gpus_under_autocast() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        assert relaxation._low_precision(torch.rand(2, 3, 3), (1, 2)) is None
