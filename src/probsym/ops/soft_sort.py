@@ -32,7 +32,8 @@ def soft_sort(
     Forward, tensors are moved by the permutation P that sorts the scores: sort and gather, no matrix.
     Backward, P is replaced by `P^ = Sinkhorn(-|z 1' - 1 sort(z)'| / tau)`, where z are the scores over their
     norm and Sinkhorn normalises rows, then columns, `iterations` times. Memory is O(n) a draw: P^ is a scaled
-    exponential kernel on the sorted line, and is never built.
+    exponential kernel on the sorted line, and is never built; but on a GPU under autocast it is, for arrays that are
+    as large themselves.
 
     Where scores tie exactly, the derivative of |z_r - z_j| is that of z_r - z_j if r is placed before j: the
     one-sided derivative that keeps the order at hand.
