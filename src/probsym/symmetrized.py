@@ -108,7 +108,7 @@ class Symmetrized(Saved, nn.Module):
             return self.estimate(
                 *inputs, mask=mask, samples=samples, generator=generator, noise=noise, index=index, coupling=coupling
             )
-        batch, sampler = self._batch(inputs, mask, index), self._sampler(samples)
+        batch, sampler = self._outline(inputs, mask, index).ready(), self._sampler(samples)
         numbers = self._noise(sampler, batch, samples, generator, noise, self._coupling(sampler, coupling))
         average = Average(statistics=False)
         for draw in self._draws(sampler, batch, numbers, self.chunk):
@@ -151,7 +151,7 @@ class Symmetrized(Saved, nn.Module):
         if tol is not None and (not isinstance(tol, int | float) or not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
         check_size(max_samples, "max_samples")
-        batch, sampler = self._batch(inputs, mask, index), self._sampler(samples)
+        batch, sampler = self._outline(inputs, mask, index).ready(), self._sampler(samples)
         coupling = self._coupling(sampler, coupling)
         block = BLOCKS[coupling]
         if tol is not None and block is None:
@@ -196,19 +196,15 @@ class Symmetrized(Saved, nn.Module):
         if samples is not None and self.sampler.exact:
             raise RangeError(f"Expected no samples for the noise of a sampler that lists elements (got {samples})")
         name = self._coupling(self.sampler, coupling)
-        outline = Batch.outline(self.signature, inputs, mask, index, self._default())
-        return self._noise(self.sampler, outline, samples, generator, None, name)
+        return self._noise(self.sampler, self._outline(inputs, mask, index), samples, generator, None, name)
 
     def move_noise(self, g: Mapping[str, Tensor], noise: Noise) -> Noise:
         """The noise that belongs to the inputs moved by g, so that `phi(g x; g noise) = g phi(x; noise)`."""
         return self.sampler.move(self.signature, g, noise)
 
-    def _batch(self, inputs: Sequence[Tensor], mask: Mask | None, index: Tensor | None) -> Batch:
-        return Batch.prepare(self.signature, inputs, mask, index, self._default())
-
-    def _default(self) -> torch.dtype:
-        """The dtype of noise and elements where no input is floating."""
-        return next((one.dtype for one in self.parameters() if one.is_floating_point()), torch.get_default_dtype())
+    def _outline(self, inputs: Sequence[Tensor], mask: Mask | None, index: Tensor | None) -> Batch:
+        own = next((one.dtype for one in self.parameters() if one.is_floating_point()), torch.get_default_dtype())
+        return Batch.outline(self.signature, inputs, mask, index, default=own)
 
     def _sampler(self, samples: int | None) -> Sampler:
         """The sampler, or where draws are asked of one that lists elements, what it draws with."""

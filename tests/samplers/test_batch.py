@@ -11,7 +11,7 @@ DTYPES = [torch.float64, torch.float32]
 
 
 def prepare(text, bound, *inputs, mask=None, ids=None):
-    return Batch.prepare(Signature.parse(text, bound), inputs, mask, ids)
+    return Batch.outline(Signature.parse(text, bound), inputs, mask, ids).ready()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

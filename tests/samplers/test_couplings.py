@@ -124,7 +124,7 @@ def test_extremes_stay_inside(dtype):
         def noise(self, batch, draws, generator=None, *, start=0):
             return noise
 
-    batch = Batch.prepare(Signature.parse("n c -> ", S), [torch.zeros(1, 3, 1, dtype=dtype)])
+    batch = Batch.outline(Signature.parse("n c -> ", S), [torch.zeros(1, 3, 1, dtype=dtype)]).ready()
     both = COUPLINGS["antithetic"](Given(Scores(), noise=0.7), batch, 2).inputs[0]
     top = torch.tensor(0.7, dtype=dtype)
     assert (both[0, 1, :2] < top).all()

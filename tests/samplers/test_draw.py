@@ -13,7 +13,7 @@ MASK = torch.tensor([[1, 0, 1, 1], [1, 1, 1, 1]], dtype=torch.bool)
 
 
 def drawn(text, bound, *inputs, mask=None, draws=3):
-    batch = Batch.prepare(Signature.parse(text, bound), inputs, mask)
+    batch = Batch.outline(Signature.parse(text, bound), inputs, mask).ready()
     return batch, Haar()(batch, Haar().noise(batch, draws, torch.Generator().manual_seed(0)))
 
 
@@ -86,7 +86,9 @@ def test_parts_are_slices_of_the_draws(start, stop, count):
 
 def test_parts_of_learned_orders_keep_their_gradient():
     scores = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
-    batch = Batch.prepare(Signature.parse("n c -> n c", {"n": groups.S()}), [torch.randn(2, 3, 2, dtype=torch.float64)])
+    batch = Batch.outline(
+        Signature.parse("n c -> n c", {"n": groups.S()}), [torch.randn(2, 3, 2, dtype=torch.float64)]
+    ).ready()
 
     def gradient(steps):
         order = soft_sort(scores, tau=0.1)

@@ -126,7 +126,7 @@ def test_tie_breaks_fit_every_group(dtype):
     bound = {"n": groups.S(), "d": groups.E(3), "h w": groups.C(4)}
     signature = Signature.parse("n d, (h w) c -> ", bound)
     inputs = torch.zeros(2, 5, 3, dtype=dtype), torch.zeros(2, 4, 4, 1, dtype=dtype)
-    drawn = noise.tie_breaks(Batch.prepare(signature, inputs), 7, seeded())
+    drawn = noise.tie_breaks(Batch.outline(signature, inputs).ready(), 7, seeded())
     assert {key: tuple(one.shape) for key, one in drawn.ties.items()} == {"n": (2, 7, 5), "h w": (2, 7, 4)}
     assert drawn.completion["d"].shape == (2, 7, 3, 4)
     assert not drawn.completion["d"][..., -1].any()
@@ -135,7 +135,7 @@ def test_tie_breaks_fit_every_group(dtype):
 
 def test_haar_elements_put_real_items_first():
     mask = torch.tensor([[0, 1, 0, 1], [1, 1, 1, 0]], dtype=torch.bool)
-    batch = Batch.prepare(Signature.parse("n c -> ", {"n": groups.S()}), [torch.zeros(2, 4, 1)], mask)
+    batch = Batch.outline(Signature.parse("n c -> ", {"n": groups.S()}), [torch.zeros(2, 4, 1)], mask).ready()
     drawn = noise.haar_elements(batch, 50, seeded()).elements["n"]
     assert groups.S().contains(drawn, mask=mask.unsqueeze(1)).all()
 

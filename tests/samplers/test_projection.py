@@ -17,7 +17,7 @@ def seeded(seed=0):
 
 
 def batch_for(text, bound, *inputs, mask=None):
-    return Batch.prepare(Signature.parse(text, bound), inputs, mask)
+    return Batch.outline(Signature.parse(text, bound), inputs, mask).ready()
 
 
 @pytest.mark.parametrize(

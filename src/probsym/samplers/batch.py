@@ -15,11 +15,11 @@ from probsym.signature import Signature, Term
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What samplers and the base are given.
+    """What samplers and the base are given, made by `Batch.outline(...).ready()`.
 
-    `inputs` (B, ...) have zeros for padding, and their `:point` axes are relative to `centroids`, (B, d) for every key
-    bound to E or SE: the mean over the real points of the first `:point` input, zero where there is none. `ids` (B,)
-    number the examples, for noise that is fixed for each.
+    Once it is ready, `inputs` (B, ...) have zeros for padding, and their `:point` axes are relative to `centroids`,
+    (B, d) for every key bound to E or SE: the mean over the real points of the first `:point` input, zero where there
+    is none. `ids` (B,) number the examples, for noise that is fixed for each.
     """
 
     signature: Signature
@@ -31,29 +31,6 @@ class Batch:
     default: torch.dtype = torch.float32
 
     @staticmethod
-    def prepare(
-        signature: Signature,
-        inputs: Sequence[Tensor],
-        mask: Tensor | Mapping[str, Tensor] | None = None,
-        ids: Tensor | None = None,
-        default: torch.dtype = torch.float32,
-    ) -> Batch:
-        """Check the inputs against the signature, zero their padding and centre their points.
-
-        `default` is the dtype of noise and elements where no input is floating.
-        """
-        batch = Batch.outline(signature, inputs, mask, ids, default)
-        masks = batch.masks
-        ready = [zero_padding(x, term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
-        centroids = {}
-        for key, group in signature.groups.items():
-            if "point" in group.kinds:
-                centroids[key] = _centroid(key, signature, ready, masks)
-                for i, term in enumerate(signature.inputs):
-                    ready[i] = translate(ready[i], term, key, -centroids[key], masks)
-        return replace(batch, inputs=tuple(ready), centroids=centroids)
-
-    @staticmethod
     def outline(
         signature: Signature,
         inputs: Sequence[Tensor],
@@ -61,10 +38,25 @@ class Batch:
         ids: Tensor | None = None,
         default: torch.dtype = torch.float32,
     ) -> Batch:
-        """The inputs checked and no more: enough to draw noise for, which depends on sizes and masks alone."""
+        """The inputs checked against the signature and no more: enough to draw noise for, whatever their values are.
+
+        `default` is the dtype of noise and elements where no input is floating.
+        """
         sizes, masks = signature.check_inputs(inputs, mask), signature.masks(mask)
         _check_ids(ids, inputs[0])
         return Batch(signature, tuple(inputs), masks, sizes, {}, ids, default)
+
+    def ready(self) -> Batch:
+        """The same with zeros for padding, and points about their centroid."""
+        signature, masks = self.signature, self.masks
+        ready = [zero_padding(x, term, masks) for x, term in zip(self.inputs, signature.inputs, strict=True)]
+        centroids = {}
+        for key, group in signature.groups.items():
+            if "point" in group.kinds:
+                centroids[key] = _centroid(key, signature, ready, masks)
+                for i, term in enumerate(signature.inputs):
+                    ready[i] = translate(ready[i], term, key, -centroids[key], masks)
+        return replace(self, inputs=tuple(ready), centroids=centroids)
 
     def __len__(self) -> int:
         return self.inputs[0].shape[0]

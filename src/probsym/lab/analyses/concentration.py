@@ -51,7 +51,7 @@ def concentrations(
     step = max(1, AT_ONCE // questions.samples)
     for start in range(0, count, step):
         few = examples.take(slice(start, min(start + step, count)))
-        batch = Batch.prepare(model.signature, few.inputs, few.mask, few.ids)
+        batch = Batch.outline(model.signature, few.inputs, few.mask, few.ids).ready()
         generator = torch.Generator(batch.device).manual_seed(derived(questions.seed, "concentration", start))
         for place, sampler in enumerate((model.sampler, Haar())):
             drawn = sampler(batch, sampler.noise(batch, questions.samples, generator)).elements

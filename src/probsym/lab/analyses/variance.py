@@ -66,6 +66,6 @@ def settle(engine: Engine, model: Symmetrized, seed: int) -> None:
         for number in range(SETTLING):
             epoch, place = divmod(number, engine.steps_per_epoch)
             few = engine.data.train.take(engine.order(seed, epoch)[place])
-            batch = Batch.prepare(model.signature, few.inputs, few.mask, few.ids)
+            batch = Batch.outline(model.signature, few.inputs, few.mask, few.ids).ready()
             model.sampler(batch, model.sampler.noise(batch, model.samples, generator))
     model.sampler.eval()

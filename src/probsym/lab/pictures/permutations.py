@@ -68,7 +68,7 @@ def drawn(engine: Engine, model: Symmetrized, seed: int) -> list[tuple[Tensor, T
     """Draws for the first inputs of the test set, (draws, n) and which nodes are real, (n,), on the CPU."""
     key = permuted(model)
     few = engine.data.test.take(slice(0, AT_ONCE // DRAWS))
-    batch = Batch.prepare(model.signature, few.inputs, few.mask, few.ids)
+    batch = Batch.outline(model.signature, few.inputs, few.mask, few.ids).ready()
     generator = torch.Generator(engine.device).manual_seed(derived(seed, "picture"))
     model.train()
     with seeded(engine.device, derived(seed, "picture dropout")):
