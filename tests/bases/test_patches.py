@@ -226,3 +226,19 @@ def test_refuses_a_diagonal_for_other_orders(output: str) -> None:
 def test_says_its_sizes() -> None:
     assert "'n n -> 1', n=7, grid=3, side=3" in repr(tokenizer("n n -> 1", 7, torch.float32))
     assert "'n n', n=7, grid=3, side=3" in repr(detokenizer("n n", 7, torch.float32))
+
+
+@pytest.mark.parametrize(("dtype", "wanted"), [(torch.float32, torch.bfloat16), (torch.float64, torch.float64)])
+def test_pairs_under_autocast_are_products_in_its_precision(dtype: torch.dtype, wanted: torch.dtype) -> None:
+    """With float64, which autocast leaves alone, nothing changes."""
+    torch.manual_seed(0)
+    arrays = Arrays.parse("n n 2 -> n")
+    tokenize = Tokenize(arrays, 5, 3, 8, diagonal=False).to(dtype)
+    x = torch.randn(2, 5, 5, 2, dtype=dtype)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = tokenize(x)
+    with torch.no_grad():
+        tokenize.weights[0].copy_(tokenize.weights[0].to(wanted))
+        exact = tokenize(x.to(wanted).to(dtype))
+    tolerance = 1e-2 if wanted == torch.bfloat16 else 1e-12
+    assert_close(found.to(dtype), exact, rtol=tolerance, atol=tolerance / 10)

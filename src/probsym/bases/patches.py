@@ -53,7 +53,9 @@ class Tokenize(nn.Module):
         return self.side if self.diagonal else self.piece
 
     def _from_pairs(self, x: Tensor, weight: Tensor) -> Tensor:
-        batch, n, _, channels = x.shape
+        kind, (batch, n, _, channels) = x.device.type, x.shape
+        if x.dtype == torch.float32 and torch.is_autocast_enabled(kind):  # as the product would, before x is copied
+            x = x.to(torch.get_autocast_dtype(kind))
         missing = self.grid * self.side - n
         if missing:
             x = pad(x, (0, 0, 0, missing, 0, missing))
