@@ -24,7 +24,8 @@ from benchmarks.record import finish
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, closest
 from probsym.lab.recipes import RECIPES
-from probsym.lab.run import Options, make_fabric, run
+from probsym.lab.run import PRECISIONS, Options, make_fabric, run
+from probsym.lab.training import make_engine, metric_names
 
 
 def errors(name: str, metric: str, seeds: list[int], changes: list[str], options: Options, folder: Path) -> list[float]:
@@ -34,6 +35,12 @@ def errors(name: str, metric: str, seeds: list[int], changes: list[str], options
         console=Console(stderr=True, quiet=True),
     )  # fmt: skip
     return [one["metrics"][metric] for one in found]
+
+
+def metrics(name: str, changes: list[str]) -> list[str]:
+    """What runs of the recipe report."""
+    recipe = _recipe(name)
+    return metric_names(make_engine(recipe, recipe.settings.changed(changes), make_fabric(Options("cpu"))))
 
 
 def apart(values: dict[str, list[float]]) -> dict[str, dict[str, float]]:
@@ -51,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("recipe")
     parser.add_argument("metric")
-    parser.add_argument("--precision", action="append", required=True)
+    parser.add_argument("--precision", action="append", required=True, choices=PRECISIONS)
     parser.add_argument("--seed", action="append", type=int)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
@@ -60,10 +67,15 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/precision"))
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    _recipe(arguments.recipe)
     seeds = arguments.seed or [0, 1, 2]
     if len(seeds) < 2:
         parser.error(f"expected two seeds or more, to tell what noise is (got {len(seeds)})")
+    for name, given in (("seed", seeds), ("precision", arguments.precision)):
+        if len(set(given)) < len(given):
+            parser.error(f"expected every {name} once (got {', '.join(map(str, given))})")
+    names = metrics(arguments.recipe, arguments.set)
+    if arguments.metric not in names:
+        parser.error(f"expected the metric to be one of {', '.join(names)} (got {arguments.metric})")
     with ProcessPoolExecutor(len(arguments.precision), get_context("spawn")) as pool:
         jobs = {
             precision: pool.submit(

@@ -63,7 +63,8 @@ def train(
     capture: Annotated[bool, typer.Option(help="Run whole steps as CUDA graphs.")] = False,
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds; 0 for every step.")] = 60.0,
     keep_every: Annotated[
-        int | None, typer.Option(min=1, help="Epochs from one file of weights in RUN/weights to the next.")
+        int | None,
+        typer.Option(min=1, help="Epochs from one file of weights in RUN/weights to the next; the last is there too."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
     results: Annotated[Path | None, typer.Option(help="Folder where results are also written.")] = None,
@@ -138,12 +139,15 @@ def analyse(
     repeats: Annotated[
         int | None, typer.Option(min=1, help="With draws of their own; as in the paper if not given, else 5.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Of the draws; 0 if not given.")] = None,
     device: Device = "auto",
     results: Annotated[Path | None, typer.Option(help="Folder where the rows are written, beside results.")] = None,
 ) -> None:
-    """Ask trained runs: how errors, variances and distributions depend on draws, epochs or moves of the inputs."""
-    from probsym.lab.analyses import ANALYSES, STUDIES, questions_for
+    """Ask trained runs: how errors, variances and distributions depend on draws, epochs or moves of the inputs.
+
+    Not every analysis has a use for all of examples, samples, repeats and seed: what it would not use is refused.
+    """
+    from probsym.lab.analyses import ANALYSES, STUDIES, questions_for, questions_of
     from probsym.lab.analyses.analysis import analysis_path, study, write_analysis
     from probsym.lab.progress import shown
     from probsym.lab.recipe import closest
@@ -166,7 +170,7 @@ def analyse(
             rows = analysis(subject.device if folder is None else subject, questions, show)
         _print_rows(title, rows)
         if results is not None:
-            path = write_analysis(results, name, result, rows, questions, subject.device)
+            path = write_analysis(results, name, result, rows, questions_of(name, questions), subject.device)
             console.print(f"Written: {path}", soft_wrap=True)
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from probsym import testing
-from probsym.lab.analyses.analysis import Questions, write_analysis
+from probsym.lab.analyses.analysis import write_analysis
 from probsym.lab.recipe import Recipe
 from probsym.lab.recipes.demo import RECIPES, DecoratedCycles
 from probsym.lab.report import check_places, gather, write_report
@@ -78,7 +78,7 @@ def _outcome(recipe: Recipe, epochs: int, folder: Path, console: Console) -> Out
     few = engine.data.test.take(slice(0, EXAMPLES))
     found = testing.assert_equivariant(model, *few.inputs, mask=few.mask, tolerance=math.inf)
     checked = {"examples": EXAMPLES, "draws": found.draws, "error": found.error, "left_out": found.unclear}
-    write_analysis(results, CHECKED, result, [checked], Questions(EXAMPLES, model.samples, 1), engine.device)
+    write_analysis(results, CHECKED, result, [checked], {"examples": EXAMPLES, "samples": model.samples}, engine.device)
     return Outcome(
         result["metrics"]["test_accuracy"],
         [row["valid_accuracy"] for row in read_curve(place / "curve.csv")],

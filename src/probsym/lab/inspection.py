@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from probsym.errors import RangeError
+from probsym.errors import RangeError, RunError
 from probsym.lab.analyses.analysis import Questions, Row
 from probsym.lab.analyses.concentration import by_group
 from probsym.lab.analyses.cost import by_stage
@@ -36,4 +36,6 @@ def draws_for(rows: list[Row], stderr: float) -> int:
     if not 0 < stderr < math.inf:
         raise RangeError(f"Expected the standard error to be positive (got {stderr})")
     most = max(rows, key=lambda row: row["draws"])
+    if most["variance"] is None:
+        raise RunError("Expected a variance between repeats (got none: there was one, or the noise is fixed)")
     return max(1, math.ceil(most["variance"] * most["draws"] / stderr**2 - 1e-9))

@@ -24,6 +24,12 @@ def weights_path(folder: Path, epoch: int) -> Path:
     return folder / "weights" / f"epoch-{epoch:04d}.pt"
 
 
+def epochs_in(folder: Path) -> list[int]:
+    """The epochs whose weights a run has kept."""
+    found = (re.fullmatch(r"epoch-(\d+)\.pt", one.name) for one in weights_path(folder, 0).parent.glob("*"))
+    return sorted(int(one[1]) for one in found if one)
+
+
 def keep_weights(model: nn.Module, folder: Path, epoch: int) -> None:
     """Write the weights as they are now: the file is whole or not there, and takes the place of one of that epoch."""
     save_checkpoint(dict(model.state_dict()), weights_path(folder, epoch))
@@ -44,8 +50,7 @@ class Past:
     @property
     def epochs(self) -> list[int]:
         """The epochs whose weights were kept, 0 for those before training."""
-        found = (re.fullmatch(r"epoch-(\d+)\.pt", one.name) for one in weights_path(self.folder, 0).parent.glob("*"))
-        return sorted(int(one[1]) for one in found if one)
+        return epochs_in(self.folder)
 
     def revisited(self, model: nn.Module, part: str = "") -> Iterator[int]:
         """The kept epochs one after the other, while the model, or a part of it by name, has the weights of each.

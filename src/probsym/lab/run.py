@@ -20,7 +20,7 @@ from probsym.errors import RunError
 from probsym.lab.checkpoint import load_checkpoint
 from probsym.lab.engine import Engine
 from probsym.lab.paper import paper_number
-from probsym.lab.past import Past
+from probsym.lab.past import Past, epochs_in
 from probsym.lab.progress import Show, shown, spoken
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
@@ -41,7 +41,7 @@ class Options:
         precision: "32-true"; "tf32", the same with TF32 products where the device has them; or "bf16-mixed".
         compile, capture: as for `Engine`.
         checkpoint_every: seconds.
-        keep_every: epochs, as for `Training`.
+        keep_every: epochs, as for `Training`; a run that was interrupted goes on as it began.
     """
 
     device: str = "auto"
@@ -162,6 +162,7 @@ class Job:
             result = read_run(folder)
             if settings_of(result, folder) != self.settings:
                 raise RunError(f"Expected the run in {folder} to have the same settings (got {result['settings']})")
+            self._check_kept(folder)
         else:
             with shown(console, f"{self.recipe.name} seed {seed}") as show:
                 result, curve = self._result(fabric, seed, folder, show)
@@ -174,6 +175,15 @@ class Job:
             if not kept.exists():
                 write_result(self.results, result, read_curve(curve_path))
         return result
+
+    def _check_kept(self, folder: Path) -> None:
+        """Refuse a finished run without the weights that are to be kept, which nothing can bring back."""
+        every, kept = self.options.keep_every, epochs_in(folder)
+        if every is not None and not set(range(0, self.settings.epochs + 1, every)) <= set(kept):
+            raise RunError(
+                f"Expected the run in {folder}, which is finished, to have kept its weights every {every} epochs "
+                f"(got those of epochs {kept})"
+            )
 
     def _result(
         self, fabric: Fabric, seed: int, folder: Path, show: Show

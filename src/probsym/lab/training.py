@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from probsym.lab.past import keep_weights
 from probsym.lab.recipe import Recipe, Settings, Task
 from probsym.lab.seeds import derived
 
+AT_END = "_at_end"
+"""Marks the test metrics of the weights after the last epoch."""
+FEW = 100
 Listener = Callable[[int, int, dict[str, float]], None]
 """Told the epoch, of how many, and what was measured in it."""
 
@@ -57,7 +61,8 @@ class Training:
         seed: from which those of initialisation, order and draws are derived.
         folder: of the checkpoint.
         every: seconds between checkpoints; 0 for one after every step.
-        keep_every: epochs from one file of kept weights to the next, the first before training; none if None.
+        keep_every: epochs from one file of kept weights to the next, the first before training; the last epoch's are
+            kept whatever it is. None keeps none, or goes on as the checkpoint says.
     """
 
     def __init__(
@@ -95,6 +100,7 @@ class Training:
             found["settings"] = {**asdict(Settings()), **found["settings"]}
         if found != wanted:
             raise RunError(f"Expected {self.path} to be of {wanted} (got {found})")
+        self._go_on_keeping(state.get("keep_every", self.keep_every))  # older checkpoints do not say
         try:
             best = {name: Best(**one) for name, one in state["best"].items()}
             self.progress = Progress(state["step"], state["loss"], state["seconds"], state["curve"], best)
@@ -102,6 +108,14 @@ class Training:
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as error:
             raise RunError(f"Expected {self.path} to be a checkpoint of this model (got: {error})") from error
         return True
+
+    def _go_on_keeping(self, before: int | None) -> None:
+        if self.keep_every not in (None, before):
+            raise RunError(
+                f"Expected keep_every={before}, with which the run in {self.path.parent} began "
+                f"(got keep_every={self.keep_every})"
+            )
+        self.keep_every = before
 
     def run(self, listener: Listener | None = None) -> dict[str, Any]:
         """Train to the end and test; the metrics. The caller's random numbers stay as they are."""
@@ -114,7 +128,8 @@ class Training:
         start, saved = time.perf_counter() - progress.seconds, time.perf_counter()
         sums = torch.tensor(progress.loss, device=engine.device)
         engine.model.train()
-        if progress.step == 0:
+        if progress.step == 0 and self.keep_every is not None:
+            self._save(start, sums)  # from now on it is known what is kept
             self._keep(0)
         with graceful() as request:
             while self.epoch < self.settings.epochs:
@@ -183,7 +198,9 @@ class Training:
                 progress.best[name] = Best(found[name], epoch + 1, weights)
 
     def _keep(self, epoch: int) -> None:
-        if self.keep_every is not None and epoch % self.keep_every == 0 and self.engine.fabric.global_rank == 0:
+        if self.keep_every is None or self.engine.fabric.global_rank != 0:
+            return
+        if epoch % self.keep_every == 0 or epoch == self.settings.epochs:
             keep_weights(self.engine.model, self.path.parent, epoch)
 
     def _save(self, start: float, sums: Tensor) -> None:
@@ -198,6 +215,7 @@ class Training:
                 "recipe": self.recipe.name,
                 "seed": self.seed,
                 "settings": asdict(self.settings),
+                "keep_every": self.keep_every,
                 **self.engine.state(),
                 "step": progress.step,
                 "loss": progress.loss,
@@ -212,17 +230,33 @@ class Training:
         """The test set under the weights that each metric chose; the first metric's has the plain name."""
         metrics: dict[str, Any] = {}
         last = {name: value.clone() for name, value in self.engine.model.state_dict().items()}
-        for place, name in enumerate(self.engine.task.selects):
+        for name, suffix in suffixes(self.engine.task).items():
             best = self.progress.best.get(name)
             if best is None:
                 continue
             self.engine.model.load_state_dict(best.weights)
-            metrics |= report_on_test(self.engine, self.seed, "" if place == 0 else f"_at_best_{name}")
+            metrics |= report_on_test(self.engine, self.seed, suffix)
             metrics[f"valid_{name}"], metrics[f"best_epoch_{name}"] = best.value, best.epoch
         self.engine.model.load_state_dict(last)
-        metrics |= report_on_test(self.engine, self.seed, "_at_end")
+        metrics |= report_on_test(self.engine, self.seed, AT_END)
         metrics["train_seconds"] = round(seconds, 2)
         return metrics
+
+
+def suffixes(task: Task) -> dict[str, str]:
+    """What marks the test metrics of the weights that each metric chose."""
+    return {name: f"_at_best_{name}" if place else "" for place, name in enumerate(task.selects)}
+
+
+def metric_names(engine: Engine) -> list[str]:
+    """What a training on the engine will report, found by testing it on few examples as it is."""
+    few, names = copy.copy(engine), list[str]()
+    few.data = engine.data._replace(test=engine.data.test.take(slice(0, FEW)))
+    few.settings = replace(engine.settings, test_repeats=min(engine.settings.test_repeats, 2), test_samples=1)
+    for suffix in (*suffixes(engine.task).values(), AT_END):
+        names += report_on_test(few, 0, suffix)
+    names += [f"{kind}_{name}" for name in engine.task.selects for kind in ("valid", "best_epoch")]
+    return [*names, "train_seconds"]
 
 
 def report_on_test(engine: Engine, seed: int, suffix: str) -> dict[str, float]:

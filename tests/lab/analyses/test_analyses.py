@@ -5,6 +5,7 @@ import json
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from probsym import groups, nets, samplers
 from probsym.errors import RangeError, RunError
-from probsym.lab.analyses import ANALYSES
+from probsym.lab.analyses import ANALYSES, STUDIES, questions_for, questions_of
 from probsym.lab.analyses.analysis import Questions, numbers_of, write_analysis
 from probsym.lab.analyses.concentration import by_group, entropies
 from probsym.lab.analyses.cost import by_stage
@@ -143,6 +144,34 @@ def test_moves_of_a_symmetric_model_change_nothing_but_what_draws_leave_open() -
     # the prediction itself stays with permutations, but for the draws, and moves with all else
     assert rows[0]["change"] < 1e-13
     assert all(row["change"] > 0.1 for row in rows[2:])
+
+
+def test_predictions_have_a_scale_to_judge_changes_by() -> None:
+    engine = engine_with(First())
+    x = engine.data.test.inputs[0].double()
+    for row in by_move(engine, Questions(), quiet):
+        assert row["scale"] == pytest.approx(float(x[:, 0].square().mean().sqrt()))
+    invariant = by_move(engine_of(METHODS["ps"]), Questions(samples=4, examples=6), quiet)
+    assert all(row["change"] == 0 < row["scale"] for row in invariant)
+
+
+def test_padding_counts_in_no_mean_over_predictions() -> None:
+    class Nodes(Points):
+        symmetry = Signature.parse("n c -> n", {"n": groups.S()})
+
+        def load(self) -> Splits:
+            mask = torch.arange(ITEMS).expand(10, -1) < 2
+            return Splits(*(part._replace(mask=mask) for part in super().load()))
+
+    class Own(First):
+        def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+            return 3.0 + self.shift.expand(x.shape[:2])  # also where there is nothing
+
+    task = Nodes()
+    engine = Engine(make_fabric(Options("cpu")), Own(), task, Settings(batch_size=5), task.load())
+    for row in by_move(engine, Questions(), quiet):
+        assert row["scale"] == pytest.approx(3)
+        assert row["largest"] == 0
 
 
 @pytest.mark.parametrize(("keys", "broken"), [("n", {"d: rotated", "all"}), ("d", {"n: moved", "all"})])
@@ -295,6 +324,51 @@ def test_parts_without_an_example_are_left_out() -> None:
     assert [row["part"] for row in rows] == ["all"]
 
 
+@pytest.mark.parametrize("name", [*ANALYSES, *STUDIES])
+def test_analyses_use_the_questions_that_they_say(name: str, tmp_path: Path) -> None:
+    used = set()
+
+    class Noted(Questions):
+        def __getattribute__(self, key: str) -> Any:
+            if key in vars(Questions()):
+                used.add(key)
+            return super().__getattribute__(key)
+
+    questions = Noted(examples=3, samples=4, repeats=2)
+    used.clear()  # checking them is no use
+    subject: Any = torch.device("cpu") if name in STUDIES else kept_run(tmp_path)
+    {**ANALYSES, **STUDIES}[name](subject, questions, quiet)
+    assert used == set(questions_of(name, Questions()))
+
+
+def test_questions_without_a_use_are_refused() -> None:
+    with pytest.raises(
+        RunError, match=r"gradient to be asked with examples, seed \(got samples, repeats, which it never"
+    ):
+        questions_for("gradient", samples=3, repeats=2, seed=1)
+    assert questions_for("gradient", examples=3, samples=None).examples == 3
+    assert questions_for("draws", examples=1, samples=2, repeats=3, seed=4) == Questions(1, 2, 3, 4)
+
+
+def test_fixed_noise_has_no_variance_between_repeats(tmp_path: Path) -> None:
+    engine, questions = kept_run(tmp_path, METHODS["ps-fixed-noise"]), Questions(samples=4, repeats=3, examples=5)
+    for name in ("variance", "sample_size"):
+        with pytest.raises(RunError, match=r"draws anew in every repeat \(got one whose noise is fixed"):
+            ANALYSES[name](engine, questions, quiet)
+    for row in (*by_draws(engine, questions, quiet), *by_part(engine, questions, quiet)):
+        assert row["spread"] is None
+        assert row.get("variance") is None
+        assert row["stderr"] > 0
+    # what compares draws with each other is as for any noise
+    assert all(row["model"] > 0.1 for row in by_group(engine, questions, quiet))
+    rows = by_tolerance(engine, Questions(samples=200, examples=5), quiet)
+    assert rows[0]["draws"] < rows[-1]["draws"]
+    tables = dict(inspected(engine, questions, quiet))
+    assert len(tables) == 4
+    with pytest.raises(RunError, match=r"a variance between repeats \(got none"):
+        draws_for(tables["Loss and variance by number of draws"], 0.1)
+
+
 @pytest.mark.parametrize("wrong", [{"examples": 0}, {"samples": 0}, {"repeats": -1}])
 def test_questions_that_ask_nothing_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(RangeError, match="to be 1 or more"):
@@ -306,17 +380,19 @@ def test_rows_are_kept_beside_the_result(tmp_path: Path) -> None:
     engine, questions = engine_with(First()), Questions(repeats=1)
     rows = by_part(engine, questions, quiet)
     beside = write_result(tmp_path, run)
-    path = write_analysis(tmp_path, "parts", run, rows, questions, engine.device)
+    asked = questions_of("parts", questions)
+    path = write_analysis(tmp_path, "parts", run, rows, asked, engine.device)
     assert path == beside.parent / "seed-3.parts.json"
     written = json.loads(path.read_text(), parse_constant=pytest.fail)
     assert written["rows"] == rows
     assert written["run"]["row"] == "points/first"
-    assert {"command", "commit", "hardware", "torch", "date", "questions"} <= set(written)
+    assert {"command", "commit", "hardware", "torch", "date"} <= set(written)
+    assert written["questions"] == {"examples": None, "samples": 200, "repeats": 1, "seed": 0}
     with path.with_suffix(".csv").open() as file:
         table = list(csv.DictReader(file))
     assert [float(row["loss"]) for row in table] == [row["loss"] for row in rows]
     assert table[0]["spread"] == ""
     with pytest.raises(RunError, match="never overwritten"):
-        write_analysis(tmp_path, "parts", run, rows, questions, engine.device)
+        write_analysis(tmp_path, "parts", run, rows, asked, engine.device)
     assert len(read_results(tmp_path)["points/first"]) == 1
     assert not math.isnan(rows[0]["loss"])

@@ -31,6 +31,7 @@ def test_entropies_of_every_kept_epoch(tmp_path: Path) -> None:
     questions = Questions(samples=9, examples=7, seed=3)
     rows = by_epoch(engine, questions, quiet)
     assert [(row["epoch"], row["examples"], row["draws"]) for row in rows] == [(0, 7, 9), (2, 7, 9), (4, 7, 9)]
+    assert {row["epochs"] for row in rows} == {4}
     assert len({row["row_entropy"] for row in rows}) == 3
     assert len({row["uniform_row_entropy"] for row in rows}) == 1
     uniform = by_group(engine, questions, quiet)

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions
 from probsym.lab.analyses.gradient import by_epoch, full_gradient
 from probsym.lab.seeds import derived
 from tests.lab.analyses.test_analyses import quiet
-from tests.lab.cases import METHODS, PLAIN, engine_of, kept_run
+from tests.lab.cases import DROPOUT, METHODS, PLAIN, engine_of, kept_run
 
 
 def test_norms_of_every_kept_epoch(tmp_path: Path) -> None:
@@ -31,6 +32,20 @@ def test_norms_of_every_kept_epoch(tmp_path: Path) -> None:
         )
         assert row["norm"] == pytest.approx(float(base.norm()), rel=1e-5)
         assert row["norm"] < 0.99 * float(whole.norm())
+
+
+def test_it_is_as_in_training(tmp_path: Path) -> None:
+    engine = kept_run(tmp_path, DROPOUT)
+    rows = by_epoch(engine, Questions(), quiet)
+    for path in engine.past.folder.glob("weights/*"):
+        weights = torch.load(path, weights_only=True)
+        torch.save({name: 3 * one if "running" in name else one for name, one in weights.items()}, path)
+    assert rows == by_epoch(engine, Questions(), quiet)  # norms use the statistics of their batch
+    for module in engine.model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    for one, other in zip(rows, by_epoch(engine, Questions(), quiet), strict=True):
+        assert one["norm"] != pytest.approx(other["norm"], rel=1e-3)
 
 
 def test_where_draws_do_not_matter_it_is_the_gradient_of_one_large_batch(tmp_path: Path) -> None:

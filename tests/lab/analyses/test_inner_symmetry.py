@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from probsym.lab.analyses import inner_symmetry
 from probsym.lab.analyses.analysis import Questions
 from probsym.lab.analyses.inner_symmetry import (
     GRAPHS,
@@ -86,9 +88,38 @@ def test_ps_embeds_automorphic_nodes_alike_and_canonicalization_does_not() -> No
         few, many, canonical = found[100][name, "ps"], found[2500][name, "ps"], found[2500][name, "canonical"]
         assert many["spread"] == pytest.approx(few["spread"] / 5, rel=0.5)
         for one in (few, many):
-            assert one["spread"] == pytest.approx(one["stderr"], rel=0.5)
+            assert one["spread"] == pytest.approx(one["from_draws"], rel=0.5)
         assert canonical["spread"] > 20 * many["spread"]
-        assert (canonical["draws"], canonical["stderr"], canonical["networks"]) == (1, None, 4)
+        assert (canonical["draws"], canonical["from_draws"], canonical["networks"]) == (1, None, 4)
+
+
+def test_spreads_are_shares_of_the_deviation_in_a_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, scales = list[list[float]](), {}
+    usual = inner_symmetry.values_of
+    for factor in (1.0, 100.0):
+        scales[factor] = list[tuple[float, float]]()
+
+        def larger(*arguments: Any, factor: float = factor) -> tuple[Tensor, Tensor]:
+            ps, canonical = (factor * one for one in usual(*arguments))
+            over_nodes = sum(float((draw - draw.mean()).square().mean()) for draw in ps) / len(ps)
+            scales[factor].append((math.sqrt(over_nodes), float(canonical[0].std(correction=0))))
+            return ps, canonical
+
+        monkeypatch.setattr(inner_symmetry, "values_of", larger)
+        rows = by_graph(torch.device("cpu"), Questions(samples=30, repeats=3), quiet)
+        seen.append([row[name] for row in rows for name in ("spread", "spread_stderr")])
+    assert seen[0] == pytest.approx(seen[1], rel=1e-5)
+    # all nodes of a cycle are in one orbit: under canonicalization, the deviation inside it is that over all nodes
+    shares = torch.tensor([own / scale for scale, own in scales[1.0][-3:]], dtype=torch.float64)
+    row = rows[-1]
+    assert (row["graph"], row["method"]) == ("D_4", "canonical")
+    assert row["spread"] == pytest.approx(float(shares.mean()))
+    assert row["spread_stderr"] == pytest.approx(float(shares.std()) / math.sqrt(3))
+
+
+def test_one_network_has_no_standard_error() -> None:
+    rows = by_graph(torch.device("cpu"), Questions(samples=10, repeats=1), quiet)
+    assert {row["spread_stderr"] for row in rows} == {None}
 
 
 def test_embeddings_are_those_of_the_first_network() -> None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from probsym.lab.analyses.analysis import Questions
+from probsym.lab.analyses.entropy import permutation_entropies
 from probsym.lab.analyses.sample_size import by_sample_size
 from tests.lab.analyses.test_analyses import averaged, engine_with, quiet
 from tests.lab.cases import engine_of
@@ -43,6 +44,14 @@ def test_accuracy_is_that_of_the_test_set() -> None:
         assert row["train_draws"] == 4
     assert rows[0]["examples"] == 20  # of the validation set, as all else
     assert rows == by_sample_size(engine, Questions(samples=5, repeats=60), quiet)
+
+
+def test_entropies_are_of_fifty_draws_whatever_is_asked() -> None:
+    engine = engine_of()
+    wanted = permutation_entropies(engine.model.eval(), engine.data.valid, 3, Questions(samples=50))
+    for samples in (1, 7, 60):
+        for row in by_sample_size(engine, Questions(samples=samples, repeats=1, examples=3), quiet):
+            assert {name: row[name] for name in wanted} == wanted
 
 
 def test_one_repeat_has_no_variance() -> None:

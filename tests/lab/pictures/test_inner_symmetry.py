@@ -32,7 +32,9 @@ def test_nodes_have_the_colours_of_their_orbits_and_embeddings() -> None:
         assert limit == pytest.approx((min(row["embedding"] for row in here), max(row["embedding"] for row in here)))
 
 
-def test_the_spread_is_told_with_what_draws_leave() -> None:
-    row = {"spread": 0.0123, "stderr": 0.011, "draws": 5000}
-    assert told(row) == "spread inside orbits 0.012 (5,000 draws leave 0.011)"
-    assert told({**row, "stderr": None}) == "spread inside orbits 0.012"
+def test_the_spread_is_told_with_what_draws_would_make_it() -> None:
+    row = {"spread": 0.0123, "spread_stderr": 0.0012, "from_draws": 0.011, "draws": 5000, "networks": 20}
+    spread = "spread inside orbits 0.012 ± 0.001 (20 networks)"
+    assert told(row) == f"{spread}\n5,000 draws alone would make it 0.011"
+    assert told({**row, "from_draws": None}) == spread
+    assert told({**row, "from_draws": None, "spread_stderr": None}) == "spread inside orbits 0.012"

@@ -1,10 +1,13 @@
 """What trained runs can be asked, one file a question. A new analysis is one new file and one line in `ANALYSES`.
 
-`STUDIES` are those that need no run. `ASKED` holds how much is asked where the paper says so.
+`STUDIES` are those that need no run. `ASKED` holds how much is asked where the paper says so, and `USED` which of the
+questions an analysis uses where it does not use all.
 """
 
+from dataclasses import asdict
 from typing import Any
 
+from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Analysis, Questions, Study
 from probsym.lab.analyses.concentration import by_group
 from probsym.lab.analyses.cost import by_stage
@@ -37,12 +40,40 @@ ASKED = {
     "sample_size": Questions(samples=50, repeats=100),
     "variance": Questions(samples=50, repeats=100),
 }
+USED = {
+    "concentration": ("examples", "samples", "seed"),
+    "cost": ("examples", "samples", "repeats"),
+    "entropy": ("examples", "samples", "seed"),
+    "equivariance": ("examples", "samples", "seed"),
+    "gradient": ("examples", "seed"),
+    "inner_symmetry": ("samples", "repeats", "seed"),
+    "tolerance": ("examples", "samples", "seed"),
+}
 
 
 def questions_for(name: str, **given: Any) -> Questions:
-    """How much to ask of an analysis: what is given and not None, else as the paper did, else the usual."""
-    usual = vars(ASKED.get(name, Questions()))
-    return Questions(**usual | {key: value for key, value in given.items() if value is not None})
+    """How much to ask of an analysis: what is given and not None, else as the paper did, else the usual.
+
+    What it has no use for is refused.
+    """
+    usual = ASKED.get(name, Questions())
+    wanted = {key: value for key, value in given.items() if value is not None}
+    used = list(questions_of(name, usual))
+    vain = [key for key in wanted if key not in used]
+    if vain:
+        raise RunError(
+            f"Expected {name} to be asked with {', '.join(used)} (got {', '.join(vain)}, which it never uses)"
+        )
+    return Questions(**vars(usual) | wanted)
 
 
-__all__ = ["ANALYSES", "STUDIES", "Analysis", "Study", "questions_for"]
+def questions_of(name: str, questions: Questions) -> dict[str, Any]:
+    """Those of the questions that an analysis has a use for.
+
+    >>> questions_of("gradient", Questions(examples=10))
+    {'examples': 10, 'seed': 0}
+    """
+    return {key: value for key, value in asdict(questions).items() if name not in USED or key in USED[name]}
+
+
+__all__ = ["ANALYSES", "STUDIES", "Analysis", "Study", "questions_for", "questions_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -99,6 +99,25 @@ def drawing_model(engine: Engine) -> Symmetrized:
     return engine.model
 
 
+def redrawing_model(engine: Engine) -> Symmetrized:
+    """The same, refused also if its noise is fixed: repeats say nothing of the variance where all are the same."""
+    model = drawing_model(engine)
+    if fixed_noise(engine):
+        raise RunError("Expected a model that draws anew in every repeat (got one whose noise is fixed)")
+    return model
+
+
+def fixed_noise(engine: Engine) -> bool:
+    """Whether the draws are a function of the example, so that they differ among each other but not by repeat."""
+    model = engine.model
+    return isinstance(model, Symmetrized) and bool(getattr(model.sampler, "fixed_noise", False))
+
+
+def differing(engine: Engine, questions: Questions) -> Questions:
+    """The questions with one repeat where all would be the same, whose deviation would look like certainty."""
+    return replace(questions, repeats=1) if fixed_noise(engine) else questions
+
+
 def precise(targets: Tensor) -> Tensor:
     """Targets in float64, or as they are if they are classes."""
     return targets.double() if targets.is_floating_point() else targets
@@ -135,14 +154,14 @@ def write_analysis(
     name: str,
     result: Mapping[str, Any],
     rows: Sequence[Row],
-    questions: Questions,
+    questions: Mapping[str, Any],
     device: torch.device,
 ) -> Path:
-    """Write the rows beside the result of their run, with where they came from, and as CSV."""
+    """Write the rows beside the result of their run, with what was asked and where they came from, and as CSV."""
     path = analysis_path(folder, name, result)
     path.parent.mkdir(parents=True, exist_ok=True)
     run = {key: result.get(key) for key in ("row", "seed", "changed", "commit", "date")} if "date" in result else None
-    of = {"analysis": name, "run": run, "rows": list(rows), "questions": asdict(questions)}
+    of = {"analysis": name, "run": run, "rows": list(rows), "questions": dict(questions)}
     write_new(path, {**of, **provenance(device)})
     with path.with_suffix(".csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))

@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 
 from probsym.errors import ProbsymError
-from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, drawing_model, numbers_of, precise, test_set
+from probsym.lab.analyses.analysis import (
+    AT_ONCE,
+    Questions,
+    Row,
+    differing,
+    drawing_model,
+    numbers_of,
+    precise,
+    test_set,
+)
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples, Stored
 from probsym.lab.progress import Show
@@ -25,9 +34,10 @@ def by_draws(engine: Engine, questions: Questions, show: Show, couplings: Sequen
     `loss` is the mean over examples and repeats, `spread` its standard error over the repeats, which is what the draws
     leave open, and `stderr` that over the examples, which is what the size of the test set does. `variance` is that of
     the prediction between repeats, for one number of it. All numbers of draws share theirs: the first K of each repeat,
-    which for every coupling are K draws coupled like that.
+    which for every coupling are K draws coupled like that. Where the noise is fixed there is one repeat, hence neither
+    spread nor variance.
     """
-    model = drawing_model(engine)
+    model, questions = drawing_model(engine), differing(engine, questions)
     part, size, parts = test_set(engine, questions)
     counts = counts_up_to(questions.samples)
     names = couplings_of(model, part.take(slice(0, 1))) if couplings is None else list(couplings)

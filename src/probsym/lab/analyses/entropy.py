@@ -21,7 +21,8 @@ def by_epoch(engine: Engine, questions: Questions, show: Show) -> list[Row]:
 
     Numbers are those of the analysis of concentration, of the test set, but with the sampler in training mode, as it
     draws while it learns: the statistics that norms gather over time say nothing of the data in the first epochs, and a
-    sampler that relies on them looks far more certain than it is. All epochs share their random numbers.
+    sampler that relies on them looks far more certain than it is. All epochs share their random numbers. `epochs` is
+    how many the run had, the same in all rows.
     """
     model, past = drawing_model(engine), kept_past(engine)
     examples, count, _ = test_set(engine, questions)
@@ -29,7 +30,8 @@ def by_epoch(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     for place, epoch in enumerate(past.revisited(model, "sampler")):
         with seeded(engine.device, derived(questions.seed, "entropy")):
             found = permutation_entropies(model.train(), examples, count, questions)
-        rows.append({"epoch": epoch, "examples": count, "draws": questions.samples, **found})
+        of = {"epoch": epoch, "epochs": engine.settings.epochs, "examples": count, "draws": questions.samples}
+        rows.append({**of, **found})
         show(place + 1, total, f"epoch {epoch}")
     model.eval()
     return rows

@@ -15,8 +15,9 @@ from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples
 from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
+from probsym.samplers.batch import zero_padding
 from probsym.signature import Signature
-from probsym.symmetrized import Symmetrized
+from probsym.symmetrized import Mask, Symmetrized
 from probsym.testing.moved import Moved
 
 
@@ -27,8 +28,9 @@ def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
 
     `moved_noise` and `largest` compare the prediction for the moved input with the moved prediction when the noise is
     moved along, root mean square and at most: what is left is rounding, or a lack of symmetry. `fresh` does so with
-    draws of their own, as a user sees it: it falls with the number of draws. All in float64. `change` is what the move
-    does to the prediction itself, to compare with.
+    draws of their own, as a user sees it: it falls with the number of draws. `change` is what the move does to the
+    prediction itself, and `scale` the root mean square of the prediction, to compare with: where the prediction should
+    not change at all, only the scale tells what is small. All in float64, and over entries that are no padding.
     """
     symmetry = engine.task.symmetry
     if symmetry is None and isinstance(engine.model, Symmetrized):
@@ -46,7 +48,7 @@ def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
         for start in range(0, count, step):
             few = part.take(slice(start, min(start + step, count))).double()
             found.append(differences(model, symmetry, few, kind, samples if engine.draws else None, generator))
-        along, fresh, change = (torch.cat(one) for one in zip(*found, strict=True))
+        along, fresh, change, here = (torch.cat(one) for one in zip(*found, strict=True))
         rows.append(
             {
                 "move": kind,
@@ -56,6 +58,7 @@ def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
                 "largest": float(along.abs().max()),
                 "fresh": float(fresh.square().mean().sqrt()),
                 "change": float(change.square().mean().sqrt()),
+                "scale": float(here.square().mean().sqrt()),
             }
         )
         show(place + 1, len(kinds), kind)
@@ -95,8 +98,11 @@ def differences(
     kind: str,
     samples: int | None,
     generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Of some examples: with the noise moved along, with fresh noise, and what the move does to the prediction."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of some examples: with the noise moved along, with fresh noise, what the move does, and the prediction itself.
+
+    Each as one row of numbers, those of padding left out.
+    """
     g = element(symmetry, part, kind, generator)
     moved = Moved.by(symmetry, g, part.inputs, part.mask)
     if not isinstance(model, Symmetrized):
@@ -110,4 +116,11 @@ def differences(
         follows = model.sampler.move(symmetry, g, noise)
         along, fresh = (model(*moved.inputs, mask=moved.mask, index=part.ids, noise=one) for one in (follows, other))
     wanted = moved.outputs([here.unsqueeze(1)])[0].squeeze(1)
-    return along - wanted, fresh - wanted, wanted - here
+    before, after = (real_entries(symmetry, here, mask) for mask in (part.mask, moved.mask))
+    return (along - wanted)[after], (fresh - wanted)[after], (wanted - here)[after], here[before]
+
+
+def real_entries(symmetry: Signature, output: Tensor, mask: Mask | None) -> Tensor:
+    """Which entries of an output are no padding, as booleans."""
+    ones = torch.ones_like(output)
+    return zero_padding(ones, symmetry.outputs[0], symmetry.masks(mask)) > 0

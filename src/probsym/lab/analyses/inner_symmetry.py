@@ -25,12 +25,14 @@ HIDDEN = 64
 def by_graph(device: torch.device, questions: Questions, show: Show) -> list[Row]:
     """One row for each graph, method and node: its embedding by an untrained MLP from n x n numbers to n.
 
-    `ps` symmetrizes by a learned distribution over an untrained GIN, `canonical` by the one order that the same GIN
-    gives without noise. `orbit` numbers the nodes that automorphisms exchange. The same in all rows of a graph and
-    method, `spread` is the deviation of the embeddings inside orbits (root mean square over nodes), as a share of their
-    deviation over all nodes in a single draw; it would vanish for an equivariant model. `stderr` is what the number of
-    draws makes of it where the expectation does vanish. Both are means over `networks`, as many as the repeats asked
-    for; the embedding is that of the first.
+    Nothing here is trained, the sampler no more than the base: `ps` symmetrizes by the distribution that a GIN gives as
+    it is initialised, `canonical` by the one order that the same GIN gives without noise. `orbit` numbers the nodes
+    that automorphisms exchange. The same in all rows of a graph and method, `spread` is the deviation of the embeddings
+    inside orbits (root mean square over nodes), as a share of their deviation over all nodes in a single draw; it would
+    vanish for an equivariant model. `from_draws` is the spread to expect if the draws alone made it, their number being
+    what it is; None where there is one draw. Both are means over `networks`, as many as the repeats asked for, and
+    `spread_stderr` is the standard error of the mean spread over them, None for one network. The embedding is that of
+    the first.
     """
     rows, total = list[Row](), len(GRAPHS) * questions.repeats
     for place, (name, edges) in enumerate(GRAPHS.items()):
@@ -54,7 +56,8 @@ def by_graph(device: torch.device, questions: Questions, show: Show) -> list[Row
                     "orbit": orbit,
                     "embedding": float(embeddings[0, node]),
                     "spread": float(spreads.mean()),
-                    "stderr": float(errors.mean()) if method == "ps" and questions.samples > 1 else None,
+                    "spread_stderr": float(spreads.std()) / questions.repeats**0.5 if questions.repeats > 1 else None,
+                    "from_draws": float(errors.mean()) if method == "ps" and questions.samples > 1 else None,
                     "networks": questions.repeats,
                 }
                 for node, orbit in enumerate(orbits.tolist())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, numbers_of, precise, test_set
+from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, differing, numbers_of, precise, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
 from probsym.lab.progress import Show
@@ -15,6 +15,7 @@ from probsym.symmetrized import Symmetrized
 
 def by_part(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     """One row for each part of the test set, and for what the parts leave out; numbers as in the analysis of draws."""
+    questions = differing(engine, questions)
     examples, count, parts = test_set(engine, questions)
     parts |= {f"not {name}": ~one for name, one in parts.items() if name != "all" and not one.all()}
     draws = questions.samples if engine.draws else 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from probsym.lab.analyses.analysis import Questions, Row, asked_of, drawing_model, precise
+from probsym.lab.analyses.analysis import Questions, Row, asked_of, precise, redrawing_model
 from probsym.lab.analyses.draws import counts_up_to, repeated, variance
 from probsym.lab.analyses.entropy import DRAWS, permutation_entropies
 from probsym.lab.engine import Engine
@@ -21,9 +21,10 @@ def by_sample_size(engine: Engine, questions: Questions, show: Show) -> list[Row
     As in the paper, on the validation set: the variance between repeats of the prediction and of its loss, and the mean
     loss, all mean over examples. A repeat with K draws takes the first K of its own. The entropies are of the model
     rather than of a number of draws, and the same in all rows: of the mean of 50 permutation matrices. Only `accuracy`
-    is of the test set, mean over repeats, and None where the task has no such metric.
+    is of the test set, mean over repeats, and None where the task has no such metric. Fixed noise is refused, which has
+    no variance between repeats.
     """
-    model, part = drawing_model(engine), engine.data.valid
+    model, part = redrawing_model(engine), engine.data.valid
     size, counts = asked_of(part, questions), counts_up_to(questions.samples)
     entropies = permutation_entropies(model.eval(), part, size, replace(questions, samples=DRAWS))
     total = 2 * questions.repeats
@@ -55,7 +56,7 @@ def _accuracies(engine: Engine, questions: Questions, show: Show) -> list[float]
     size = asked_of(part, questions)
     _, means = repeated(
         engine,
-        drawing_model(engine),
+        redrawing_model(engine),
         part,
         size,
         questions,

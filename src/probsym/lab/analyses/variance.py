@@ -7,7 +7,7 @@ import copy
 import torch
 
 from probsym.errors import RunError
-from probsym.lab.analyses.analysis import Questions, Row, asked_of, drawing_model, past_of
+from probsym.lab.analyses.analysis import Questions, Row, asked_of, past_of, redrawing_model
 from probsym.lab.analyses.draws import counts_up_to, repeated, variance
 from probsym.lab.engine import Engine
 from probsym.lab.progress import Show
@@ -25,9 +25,9 @@ def by_method(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     The paper fixes "a randomly initialized MLP" and speaks of the distribution that "learns": `ps` is the sampler with
     the weights that the run chose, `ps-initial` as it was initialised, but for norms that have seen data, and `ga`
     uniform. The variances are those between repeats, of the prediction and of its loss, mean over the examples of the
-    validation set.
+    validation set. Fixed noise is refused, which has none.
     """
-    model = drawing_model(engine)
+    model = redrawing_model(engine)
     if not isinstance(model.sampler, Learned):
         raise RunError(f"Expected a run that learned a distribution (got one with {type(model.sampler).__name__})")
     initial = copy.deepcopy(model)

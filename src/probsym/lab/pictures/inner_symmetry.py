@@ -21,7 +21,8 @@ METHODS = {"ps": "probabilistic symmetrization", "canonical": "canonicalization"
 def inner_symmetry(device: torch.device, seed: int = 0, samples: int | None = None) -> Figure:
     """A row a graph: the orbits of its automorphisms, the embeddings by PS, and those by canonicalization.
 
-    The embeddings are those of the analysis, whose spread inside orbits stands below; both panels share their colours.
+    The embeddings are those of the analysis, of its first untrained network; both panels share their colours. Below
+    stands the spread inside orbits, mean over networks.
     """
     rows = by_graph(device, questions_for("inner_symmetry", seed=seed, samples=samples), lambda *_: None)
     figure = Figure(figsize=(9, 3.2 * len(GRAPHS)))
@@ -35,7 +36,9 @@ def inner_symmetry(device: torch.device, seed: int = 0, samples: int | None = No
         for place, (method, title) in zip(line[1:], METHODS.items(), strict=True):
             draw(place, name, [row["embedding"] for row in by_method[method]], (min(values), max(values)))
             place.set_title(title, fontsize=10)
-            place.text(0.5, -0.06, told(by_method[method][0]), fontsize=8, ha="center", transform=place.transAxes)
+            place.text(
+                0.5, -0.06, told(by_method[method][0]), fontsize=8, ha="center", va="top", transform=place.transAxes
+            )
     return figure
 
 
@@ -54,6 +57,7 @@ def draw(place: Axes, name: str, colours: list[float] | list[str], limits: tuple
 
 
 def told(row: Row) -> str:
-    """What the spread is, and what the draws alone would make it."""
-    error = "" if row["stderr"] is None else f" ({row['draws']:,} draws leave {row['stderr']:.2g})"
-    return f"spread inside orbits {row['spread']:.2g}{error}"
+    """What the spread is, with its standard error over networks, and what the draws alone would make it."""
+    error = "" if row["spread_stderr"] is None else f" ± {row['spread_stderr']:.1g} ({row['networks']} networks)"
+    alone = "" if row["from_draws"] is None else f"\n{row['draws']:,} draws alone would make it {row['from_draws']:.2g}"
+    return f"spread inside orbits {row['spread']:.2g}{error}{alone}"
