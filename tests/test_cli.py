@@ -420,6 +420,7 @@ def test_runs_that_kept_weights_are_analysed_over_training(call: Commands, tmp_p
     assert (code, errors) == (0, "")
     kept = json.loads((tmp_path / "results" / "tiny" / "mlp-ps" / "epochs=1" / "seed-0.entropy.json").read_text())
     assert [(row["epoch"], row["draws"]) for row in kept["rows"]] == [(0, 50), (1, 50)]
+    assert kept["questions"] == {"examples": None, "samples": 50, "seed": 0}
     assert call("picture", "permutations", run, "--device", "cpu", "--out", tmp_path / "a.png")[0] == 0
     assert (tmp_path / "a.png").stat().st_size > 1000
 
@@ -432,6 +433,14 @@ def test_runs_without_kept_weights_are_refused_in_one_line(call: Commands, tmp_p
         assert "--keep-every" in errors
 
 
+@pytest.mark.parametrize("vain", ["--samples", "--repeats"])
+def test_what_an_analysis_never_uses_is_refused_in_one_line(call: Commands, tmp_path: Path, vain: str) -> None:
+    code, _, errors = call("analyse", "gradient", tmp_path, vain, 3)
+    assert (code, errors.count("\n")) == (1, 1)
+    assert "gradient to be asked with examples, seed" in errors
+    assert vain.removeprefix("--") in errors
+
+
 def test_what_needs_no_run_takes_none(call: Commands, tmp_path: Path) -> None:
     words = ("analyse", "inner_symmetry", "--samples", 20, "--repeats", 1, "--device", "cpu", "--results", tmp_path)
     code, _, errors = call(*words)
@@ -439,7 +448,8 @@ def test_what_needs_no_run_takes_none(call: Commands, tmp_path: Path) -> None:
     kept = json.loads((tmp_path / "figures" / "seed-0.inner_symmetry.json").read_text())
     assert kept["run"] is None
     assert {row["method"] for row in kept["rows"]} == {"ps", "canonical"}
-    assert {"command", "commit", "hardware", "questions"} <= set(kept)
+    assert {"command", "commit", "hardware"} <= set(kept)
+    assert kept["questions"] == {"samples": 20, "repeats": 1, "seed": 0}
     assert "never overwritten" in call(*words)[2]
     picture = ("picture", "--out", tmp_path / "a.png")
     for wrong in (

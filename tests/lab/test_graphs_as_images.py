@@ -217,6 +217,7 @@ def test_the_loss_of_nodes_weighs_classes_by_the_share_of_the_other() -> None:
     each = cross_entropy(output[real].double(), targets[real], reduction="none")
     weights = torch.where(targets[real] == 1, 1 - share, share)
     assert float(task.loss(output, targets)) == pytest.approx(float((weights * each).sum() / weights.sum()), rel=1e-5)
+    assert task.loss(output.double(), targets).dtype == torch.float64
     spread = torch.zeros(4, 5, dtype=torch.float64)
     heavy = spread.clone()
     spread[real], heavy[real] = weights * each, weights

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from probsym.errors import RangeError, RunError, Stopped
 from probsym.lab import training as trainings
+from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.past import Past, keep_weights, weights_path
 from probsym.lab.training import Training, initial_weights
 from tests.lab.cases import CPU, PS, SEPARATION, assert_same, kept_run, run_quietly, training_of, without_time
@@ -30,14 +31,14 @@ def whole(folder: Path) -> tuple[Training, dict[str, Any]]:
     return training, kept(folder)
 
 
-def test_weights_are_kept_at_the_start_and_every_so_many_epochs(tmp_path: Path) -> None:
+def test_weights_are_kept_at_the_start_every_so_many_epochs_and_at_the_end(tmp_path: Path) -> None:
     training = training_of(tmp_path, keep_every=2, epochs=EPOCHS)
     seen = [initial_weights(PS, training.settings, 0)]
     model = training.engine.model
     training.run(lambda *_: seen.append({name: one.clone() for name, one in model.state_dict().items()}))
     found = kept(tmp_path)
-    assert list(found) == ["epoch-0000.pt", "epoch-0002.pt", "epoch-0004.pt"]
-    for epoch in (0, 2, 4):
+    assert list(found) == ["epoch-0000.pt", "epoch-0002.pt", "epoch-0004.pt", "epoch-0005.pt"]
+    for epoch in (0, 2, 4, 5):
         assert_same(found[f"epoch-{epoch:04d}.pt"], dict(seen[epoch]))
     assert not torch.equal(seen[0]["sampler.net.head.weight"], seen[2]["sampler.net.head.weight"])
 
@@ -71,8 +72,11 @@ def test_an_interrupt_leaves_no_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert_same(kept(tmp_path / "cut"), wanted)
 
 
-# the third file to keep is that of epoch 4; the eighth checkpoint is the first one after epoch 2
-@pytest.mark.parametrize(("moment", "call"), [("keep_weights", 3), ("save_checkpoint", 8), ("save_checkpoint", 9)])
+# the third file to keep is that of epoch 4; the first checkpoint is before any step, the ninth the first after epoch 2
+@pytest.mark.parametrize(
+    ("moment", "call"),
+    [("keep_weights", 1), ("keep_weights", 3), ("save_checkpoint", 2), ("save_checkpoint", 9), ("save_checkpoint", 10)],
+)
 def test_a_crash_around_the_writing_leaves_no_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, call: int
 ) -> None:
@@ -89,10 +93,58 @@ def test_a_crash_around_the_writing_leaves_no_gap(
         patch.setattr(trainings, moment, crash)
         with pytest.raises(OSError, match="no space"):
             training_of(tmp_path / "cut", every=0, keep_every=2, epochs=EPOCHS).run()
-    again = training_of(tmp_path / "cut", keep_every=2, epochs=EPOCHS)
+    again = training_of(tmp_path / "cut", epochs=EPOCHS)
     assert again.resume()
     again.run()
     assert_same(kept(tmp_path / "cut"), wanted)
+
+
+def cut(folder: Path, keep_every: int | None) -> None:
+    """A run of which the first epoch is done."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training_of(folder, every=0, keep_every=keep_every, epochs=EPOCHS).run(stop)
+
+
+@pytest.mark.parametrize("given", [None, 2])
+def test_a_resumed_run_keeps_weights_as_it_began(tmp_path: Path, given: int | None) -> None:
+    _, wanted = whole(tmp_path / "whole")
+    cut(tmp_path / "cut", 2)
+    again = training_of(tmp_path / "cut", keep_every=given, epochs=EPOCHS)
+    assert again.resume()
+    assert again.keep_every == 2
+    again.run()
+    assert_same(kept(tmp_path / "cut"), wanted)
+
+
+@pytest.mark.parametrize("before", [None, 2])
+def test_to_keep_other_epochs_than_before_is_refused(tmp_path: Path, before: int | None) -> None:
+    cut(tmp_path, before)
+    with pytest.raises(RunError, match=rf"keep_every={before}, with which the run in .* \(got keep_every=3\)"):
+        training_of(tmp_path, keep_every=3, epochs=EPOCHS).resume()
+
+
+@pytest.mark.parametrize("given", [None, 2])
+def test_checkpoints_that_do_not_say_what_was_kept_are_taken(tmp_path: Path, given: int | None) -> None:
+    cut(tmp_path, 2)
+    state = load_checkpoint(tmp_path / "checkpoint.pt")
+    del state["keep_every"]
+    save_checkpoint(state, tmp_path / "checkpoint.pt")
+    again = training_of(tmp_path, keep_every=given, epochs=EPOCHS)
+    assert again.resume()
+    assert again.keep_every == given
+
+
+def test_a_finished_run_without_the_weights_to_keep_is_refused(tmp_path: Path) -> None:
+    kept_run(tmp_path)
+    words, options = ["epochs=4"], replace(CPU, keep_every=2)
+    run_quietly(PS, tmp_path, changes=words, options=options, resume=True)
+    run_quietly(PS, tmp_path, changes=words, resume=True)
+    with pytest.raises(RunError, match=r"weights every 3 epochs \(got those of epochs \[0, 2, 4\]"):
+        run_quietly(PS, tmp_path, changes=words, options=replace(CPU, keep_every=3), resume=True)
 
 
 def test_epochs_are_revisited_and_the_weights_come_back(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from probsym.lab.interrupts import graceful
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.results import read_curve, write_curve
 from probsym.lab.run import Options, make_fabric
-from probsym.lab.training import make_engine
+from probsym.lab.training import make_engine, metric_names
 from tests.lab.cases import FAILING, METHODS, PLAIN, PS, SETTINGS, Tiny, build, build_plain, engine_of, training_of
 
 
@@ -114,6 +114,17 @@ def test_other_numbers_of_draws_are_tested_too(tmp_path: Path) -> None:
     assert len({metrics[f"test_loss{mark}"] for mark in ("", "@1", "@7")}) == 3
     plain = training_of(tmp_path / "plain", PLAIN, also_test_samples=(7,)).run()
     assert not any("@" in name for name in plain)
+
+
+@pytest.mark.parametrize("recipe", [PS, PLAIN], ids=lambda one: one.name)
+def test_what_will_be_reported_is_known_before(tmp_path: Path, recipe: Recipe) -> None:
+    training = training_of(tmp_path, recipe, test_repeats=3, also_test_samples=(1, 7))
+    engine = training.engine
+    data, settings = engine.data, engine.settings
+    names = metric_names(engine)
+    assert (engine.data, engine.settings) == (data, settings)
+    assert len(set(names)) == len(names)
+    assert set(names) == set(training.run())
 
 
 def test_validation_can_be_rarer(tmp_path: Path) -> None:

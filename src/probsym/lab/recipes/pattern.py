@@ -61,7 +61,7 @@ class Pattern(Task):
         return Splits(*parts)
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
-        weights = class_weights(targets)
+        weights = class_weights(targets).to(torch.promote_types(output.dtype, torch.float32))
         return cross_entropy(output.flatten(0, 1), targets.flatten(), weights, ignore_index=NO_TARGET)
 
     def losses(self, output: Tensor, targets: Tensor) -> Tensor:
