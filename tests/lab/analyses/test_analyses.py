@@ -165,13 +165,15 @@ def test_padding_counts_in_no_mean_over_predictions() -> None:
 
     class Own(First):
         def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-            return 3.0 + self.shift.expand(x.shape[:2])  # also where there is nothing
+            assert mask is not None
+            return torch.where(mask, 3.0 + self.shift, 100.0)  # also where there is nothing
 
     task = Nodes()
     engine = Engine(make_fabric(Options("cpu")), Own(), task, Settings(batch_size=5), task.load())
     for row in by_move(engine, Questions(), quiet):
         assert row["scale"] == pytest.approx(3)
         assert row["largest"] == 0
+        assert 0 < row["change"] < 3  # some stay where they were
 
 
 @pytest.mark.parametrize(("keys", "broken"), [("n", {"d: rotated", "all"}), ("d", {"n: moved", "all"})])

@@ -117,7 +117,8 @@ def differences(
         along, fresh = (model(*moved.inputs, mask=moved.mask, index=part.ids, noise=one) for one in (follows, other))
     wanted = moved.outputs([here.unsqueeze(1)])[0].squeeze(1)
     before, after = (real_entries(symmetry, here, mask) for mask in (part.mask, moved.mask))
-    return (along - wanted)[after], (fresh - wanted)[after], (wanted - here)[after], here[before]
+    change = wanted - torch.where(before, here, 0)
+    return (along - wanted)[after], (fresh - wanted)[after], change[after], here[before]
 
 
 def real_entries(symmetry: Signature, output: Tensor, mask: Mask | None) -> Tensor:
