@@ -25,7 +25,8 @@ def inner_symmetry(device: torch.device, seed: int = 0, samples: int | None = No
     stands the spread inside orbits, mean over networks.
     """
     rows = by_graph(device, questions_for("inner_symmetry", seed=seed, samples=samples), lambda *_: None)
-    figure = Figure(figsize=(9, 3.2 * len(GRAPHS)))
+    figure = Figure(figsize=(10.5, 3.7 * len(GRAPHS)))
+    figure.subplots_adjust(hspace=0.35)
     places = figure.subplots(len(GRAPHS), 1 + len(METHODS), squeeze=False)
     for line, (name, found) in zip(places, groupby(rows, lambda row: row["graph"]), strict=True):
         by_method = {method: list(one) for method, one in groupby(found, lambda row: row["method"])}
@@ -37,7 +38,7 @@ def inner_symmetry(device: torch.device, seed: int = 0, samples: int | None = No
             draw(place, name, [row["embedding"] for row in by_method[method]], (min(values), max(values)))
             place.set_title(title, fontsize=10)
             place.text(
-                0.5, -0.06, told(by_method[method][0]), fontsize=8, ha="center", va="top", transform=place.transAxes
+                0.5, -0.03, told(by_method[method][0]), fontsize=8, ha="center", va="top", transform=place.transAxes
             )
     return figure
 
