@@ -15,7 +15,7 @@ import torch
 
 from probsym.errors import RunError
 from probsym.lab.provenance import provenance
-from probsym.lab.results import read_curve, read_results, summarised, write_curve, write_result
+from probsym.lab.results import Summary, read_curve, read_results, summarised, write_curve, write_result
 from tests.lab.cases import CPU, PS, SEPARATION, run_quietly
 
 FIELDS = [
@@ -79,17 +79,19 @@ def test_broken_files_are_named(tmp_path: Path, content: bytes) -> None:
 
 
 def test_summaries_have_the_mean_and_the_sample_deviation() -> None:
-    assert summarised([result(0, mse=1.0), result(1, mse=2.0), result(2, mse=6.0)], "mse") == (3.0, 7.0**0.5, 3)
-    assert summarised([result(0, mse=1.5)], "mse") == (1.5, None, 1)
+    assert summarised([result(0, mse=1.0), result(1, mse=2.0), result(2, mse=6.0)], "mse") == Summary(
+        3.0, pytest.approx(7.0**0.5), 3
+    )
+    assert summarised([result(0, mse=1.5)], "mse") == Summary(1.5, None, 1)
     assert summarised([result(0, mse=1.5)], "mae") is None
     assert summarised([], "mse") is None
 
 
 def test_runs_with_changed_settings_do_not_count() -> None:
     changed = {**result(1, mse=9.0), "changed": {"epochs": 1}}
-    assert summarised([result(0, mse=1.0), changed], "mse") == (1.0, None, 1)
+    assert summarised([result(0, mse=1.0), changed], "mse") == Summary(1.0, None, 1)
     assert summarised([changed], "mse") is None
-    assert summarised([{**changed, "changed": {}}], "mse") == (9.0, None, 1)
+    assert summarised([{**changed, "changed": {}}], "mse") == Summary(9.0, None, 1)
 
 
 def test_runs_with_the_same_changes_count_together() -> None:
@@ -97,10 +99,10 @@ def test_runs_with_the_same_changes_count_together() -> None:
         {**result(seed, mse=float(seed)), "changed": changed}
         for seed, changed in enumerate(({}, {"epochs": 9}, {"epochs": 9}, {"epochs": 9, "tau": 1.0}, {"epochs": 8}))
     ]
-    assert summarised(runs, "mse", {"epochs": 9}) == (1.5, 0.5**0.5, 2)
-    assert summarised(runs, "mse", {"tau": 1.0, "epochs": 9}) == (3.0, None, 1)
+    assert summarised(runs, "mse", {"epochs": 9}) == Summary(1.5, pytest.approx(0.5**0.5), 2)
+    assert summarised(runs, "mse", {"tau": 1.0, "epochs": 9}) == Summary(3.0, None, 1)
     listed = {**result(0, mse=4.0), "changed": {"also_test_samples": [1, 2]}}
-    assert summarised([listed], "mse", {"also_test_samples": (1, 2)}) == (4.0, None, 1)
+    assert summarised([listed], "mse", {"also_test_samples": (1, 2)}) == Summary(4.0, None, 1)
 
 
 def test_changed_runs_have_their_own_place(tmp_path: Path) -> None:

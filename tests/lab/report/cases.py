@@ -68,7 +68,7 @@ def sample_size_rows(train: int, accuracy: float = 97.0) -> list[dict[str, Any]]
         {
             "train_draws": train,
             "draws": draws,
-            "examples": 20,
+            "examples": 2000,
             "repeats": 3,
             "accuracy": accuracy + train / 50,
             "loss_mean": (0.5 if train == 1 else 0.2) / draws**0.2,
@@ -94,7 +94,7 @@ def variance_rows(share: float = 0.3) -> list[dict[str, Any]]:
             "loss_variance": 0.1 * size / draws,
         }
         for method, size in (("ps", share), ("ps-initial", 0.9), ("ga", 1.0))
-        for draws in (1, 10, 100)
+        for draws in (1, 5, 10, 100)
     ]
 
 
@@ -121,7 +121,7 @@ def write_everything(folder: Path) -> Path:
     counts |= {"not_separated_calibrated": 5, "control_separated_calibrated": 1, "calibrated_pairs": 600}
     write_result(folder, result("exp/mlp-ps", **counts))
     write_result(folder, result("nbody/gnn-ps", changed={"epochs": 9}, test_mse=0.004, test_mse_std=1e-5), curve(0.2))
-    write_result(folder, result(HOSTILE, test_accuracy=12.0), curve(0.3))
+    write_result(folder, result(HOSTILE, test_accuracy=12.0, test_accuracy_std=0.5), curve(0.3))
     write_analysis(folder, "entropy", "exp-classify/mlp-ps", entropy_rows())
     write_analysis(folder, "variance", "exp-classify/mlp-ps", variance_rows())
     write_analysis(folder, "inner_symmetry", "figures", inner_rows())
