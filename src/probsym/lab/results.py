@@ -158,7 +158,7 @@ def summarised(
     runs = newest(one for one in results if metric in one["metrics"] and in_words(one.get("changed")) == wanted)
     if not runs:
         return None
-    precisions = tuple(dict.fromkeys(str(one["precision"]) for one in runs if one.get("precision")))
+    precisions = tuple(sorted({str(one["precision"]) for one in runs if one.get("precision")}))
     values = [_number(one["metrics"][metric]) for one in runs]
     if not all(map(math.isfinite, values)):
         return Summary(math.nan, None, len(runs), precisions)

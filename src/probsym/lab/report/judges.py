@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from probsym.lab.report.claims import MIXED, OPEN, REFUTED, SUPPORTED, combined, summed_up
+from probsym.lab.report.claims import OPEN, REFUTED, SUPPORTED, combined, summed_up
 from probsym.lab.report.document import Verdict
 from probsym.lab.report.gathered import Analysed, Row, labels_of
 from probsym.lab.report.groups import Judge, apart, means, pairs_of, shared, with_number
@@ -31,7 +31,7 @@ def _entropy_drop(rows: Sequence[Row]) -> Verdict:
     points = pairs_of(rows, "epoch", "row_entropy")
     lengths = [value for name in ("epochs", "epoch") for row in rows if (value := number(row.get(name)))]
     early = [value for epoch, value in points if lengths and epoch <= max(lengths) / 4]
-    if len(points) < 3 or len(early) < 2:
+    if len(early) < 2 or len(points) == len(early):
         kept = f"{len(early)} of {len(points)} kept epochs"
         return Verdict(OPEN, f"{kept} in the first quarter, where it takes 2 and one later")
     first, least = points[0][1], min(value for _, value in points)
@@ -134,28 +134,29 @@ def equivariant(files: Sequence[Analysed]) -> Verdict:
 
     Files that lack this size are judged by what the move changes, unless it changes nothing.
     """
-    labels, worst = labels_of(files), (0.0, "")
-    broken, unknown, count = list[str](), list[str](), 0
-    for file in files:
-        for row in file.rows:
-            title, count = f"{labels[file.anchor]}, {row.get('move')}", count + 1
-            size = number(row.get("scale")) or number(row.get("change"))
-            largest = number(row.get("largest"))
-            if not isinstance(row.get("largest"), float | int) or (largest is not None and not size):
-                unknown.append(title)
-            elif largest is None or size is None or largest > TOLERANCE * size:
-                broken.append(title)
-            if largest is not None and size:
-                worst = max(worst, (largest / size, title))
-    if count == len(unknown):
-        return Verdict(OPEN, f"no size to compare with for {', '.join(unknown)}" if unknown else "nothing to compare")
-    held = count - len(broken) - len(unknown)
-    numbers = f"{held} of {count} moves; at most {said(worst[0], 2)} of the predictions, for {worst[1]}"
-    numbers += f"; broken: {', '.join(broken)}" if broken else ""
-    numbers += f"; no size to compare with: {', '.join(unknown)}" if unknown else ""
-    if broken:
-        return Verdict(MIXED if held else REFUTED, numbers)
-    return Verdict(OPEN if unknown else SUPPORTED, numbers)
+    labels = labels_of(files)
+    return combined([(labels[file.anchor], _kept(file.rows)) for file in files])
+
+
+def _kept(rows: Sequence[Row]) -> Verdict:
+    """Whether one model is equivariant: under every move."""
+    broken, unknown, off = list[str](), list[str](), list[tuple[float, str]]()
+    for row in rows:
+        move, largest = str(row.get("move")), number(row.get("largest"))
+        name = next((one for one in ("scale", "change") if number(row.get(one))), None)
+        if largest is not None and name is not None:
+            share = largest / float(row[name])
+            off.append((share, f"{said(share, 2)} of the {'predictions' if name == 'scale' else 'change'} for {move}"))
+            broken += [move] if not share <= TOLERANCE else []
+        elif isinstance(row.get("largest"), float) and largest is None:
+            broken.append(f"{move} (not finite)")
+        else:
+            unknown.append(move)
+    numbers = [f"{len(rows) - len(broken) - len(unknown)} of {len(rows)} moves"]
+    numbers += [f"at most {max(off)[1]}"] if off else []
+    numbers += [f"broken by {', '.join(broken)}"] if broken else []
+    numbers += [f"no size to compare with for {', '.join(unknown)}"] if unknown else []
+    return Verdict(REFUTED if broken else OPEN if unknown or not rows else SUPPORTED, ", ".join(numbers))
 
 
 def _rivals(files: Sequence[Analysed]) -> Iterator[tuple[Analysed, Analysed]]:

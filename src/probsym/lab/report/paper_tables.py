@@ -54,7 +54,9 @@ def paper_grid(table: PaperTable, gathered: Gathered, changed: Mapping[str, Any]
         rows.append(row_of(line.title, *(one for pair in pairs for one in pair)))
     title = f"Table {table.number}. {table.title}"
     return Grid(
-        f"{title}; ours with {in_words(changed)}, which the paper's are not: not judged" if changed else title,
+        f"{title}; ours with {in_words(changed)}: differences may be of the budget, and are not judged"
+        if changed
+        else title,
         ("method", *("paper", "ours") * len(columns)),
         rows,
         (("", 1), *((f"{column.title} {'↑' if column.larger else '↓'}", 2) for column in columns)),

@@ -63,7 +63,7 @@ class Scale:
         step = 10.0 ** math.floor(math.log10(each))
         step *= next(one for one in (1, 2, 2.5, 5, 10, 20) if each <= step * one)
         first = math.ceil(self.low / step - 1e-9)
-        return [round(place * step, 12) for place in range(first, math.floor(self.high / step + 1e-9) + 1)]
+        return [float(f"{place * step:.12g}") for place in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
     def _powers(self, factors: Sequence[int]) -> list[float]:
         span = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
