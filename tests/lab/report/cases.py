@@ -104,7 +104,10 @@ def gradient_rows(size: float) -> list[dict[str, Any]]:
 
 def inner_rows(ps: float = 0.01, canonical: float = 0.5) -> list[dict[str, Any]]:
     return [
-        {"graph": graph, "method": method, "draws": 100, "node": node, "orbit": 0, "embedding": 0.1, "spread": spread}
+        {
+            **{"graph": graph, "method": method, "draws": 100, "node": node, "orbit": 0, "embedding": 0.1},
+            **{"spread": spread, "spread_stderr": spread / 9, "from_draws": 0.009 if method == "ps" else None},
+        }
         for graph in ("S_6", "S_3 x S_2", "D_4")
         for method, spread in (("ps", ps), ("canonical", canonical))
         for node in range(3)
@@ -131,6 +134,7 @@ def write_everything(folder: Path) -> Path:
     write_analysis(folder, "gradient", "exp-classify/mlp-ps", gradient_rows(1.0))
     write_analysis(folder, "gradient", "exp-classify/mlp-ga", gradient_rows(0.01))
     moves = [{"move": "all", "draws": 20, "moved_noise": 1e-16, "largest": 1e-15, "fresh": 0.02, "change": 3.0}]
+    moves[0]["scale"] = 2.0
     write_analysis(folder, "equivariance", "nbody/gnn-ps", moves, epochs=9)
     write_analysis(folder, "check", HOSTILE, [{"examples": 50, "draws": 500, "error": 1e-7, "left_out": 8}])
     write_analysis(folder, "new<b>", "nbody/gnn-ps", [{"what": "<img src=x>", "much": 1.25}], epochs=9)

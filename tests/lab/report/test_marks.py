@@ -54,7 +54,7 @@ def test_the_paper_is_one_more_run(seeds: int, half: float) -> None:
 def test_how_far_is_not_told_apart_is_said() -> None:
     found = judged(Summary(80.0, 5.0, 3), 90.0, larger=True)
     assert found is not None
-    assert (found.words, found.detail) == ("cannot be told apart", "80 and 90 are less than 25 apart")
+    assert (found.words, found.detail) == ("cannot be told apart", "90 lies within 80 ± 25")
 
 
 def test_the_scatter_of_evaluations_counts_for_a_single_seed() -> None:

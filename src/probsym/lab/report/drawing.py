@@ -1,4 +1,4 @@
-"""The figures, one small object each: which analysis, which columns against which, and what the paper judges."""
+"""The figures, one small object each: which analysis, which columns against which, and the claims about them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def judged(ours: Summary, paper: float, larger: bool, evaluations: float | None 
 
     >>> fixed = judged(Summary(73.5, 11.0, 3), 79.5, larger=True)
     >>> fixed.words, fixed.detail
-    ('cannot be told apart', '73.5 and 79.5 are less than 55 apart')
+    ('cannot be told apart', '79.5 lies within 73.5 ± 55')
     >>> judged(Summary(99.07, 0.15, 3), 100.0, larger=True).words
     'worse'
     """
@@ -50,7 +50,7 @@ def judged(ours: Summary, paper: float, larger: bool, evaluations: float | None 
         quantile = _QUANTILES[seeds - 2] if seeds - 2 < len(_QUANTILES) else 2.23
         half = quantile * deviation * math.sqrt(1 + 1 / seeds)
     if apart <= half:
-        return NOISE._replace(detail=f"{said(mean)} and {said(paper)} are less than {said(half, 2)} apart")
+        return NOISE._replace(detail=f"{said(paper)} lies within {said(mean)} ± {said(half, 2)}")
     better = (mean > paper) == larger
     if deviation is None:
         return AHEAD if better else BEHIND

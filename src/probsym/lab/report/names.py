@@ -51,7 +51,7 @@ def said(value: Any, digits: int = 4) -> str:
     """
     found = number(value)
     if found is None:
-        return "" if value is None else str(value)
+        return "" if value is None else "not finite" if isinstance(value, float) else str(value)
     return f"{found:.0f}" if found == round(found) and abs(found) < 1e9 else f"{found:.{digits}g}"
 
 

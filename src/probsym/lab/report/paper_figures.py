@@ -13,8 +13,8 @@ from probsym.lab.report.training_draws import COVERAGE, RISING
 
 
 def ten_draws(rows: Sequence[Row]) -> list[Row]:
-    """Rows of ten draws, as in the paper, or of the most if none has ten."""
-    return [row for row in rows if row.get("draws") == 10] or most_draws(rows)
+    """Rows of ten draws, as in the paper."""
+    return [row for row in rows if row.get("draws") == 10]
 
 
 PAPER_FIGURES: tuple[Drawing, ...] = (
