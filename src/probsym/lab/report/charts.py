@@ -154,7 +154,7 @@ def _spoken(track: Track) -> Iterator[str]:
 def _references(track: Track, xs: Scale, y: float) -> list[str]:
     return [
         f'<g class="dot {shade(GREY)} reference"><title>{escape(label)}: {said(value)}</title>'
-        f'<line x1="{xs(value):.1f}" x2="{xs(value):.1f}" y1="{y - 9:g}" y2="{y + 9:g}"/></g>'
+        f'<line x1="{xs(value):.1f}" x2="{xs(value):.1f}" y1="{y - 8:g}" y2="{y + 9:g}"/></g>'
         for label, value in track.references
         if xs.has(value)
     ]

@@ -155,6 +155,7 @@ PAPER_FIGURES: tuple[Drawing, ...] = (
                 "spread inside orbits",
                 ("graph",),
                 ("spread",),
+                log=True,
                 margin="spread_stderr",
                 dots="method",
                 reference=("from_draws", "stderr"),  # as it was called before
