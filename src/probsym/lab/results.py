@@ -126,8 +126,10 @@ def is_result(content: Any) -> bool:
 
 
 def check_result(path: Path, result: Mapping[str, Any]) -> None:
-    """Refuse a result whose metrics are not numbers by name, or whose changed settings are not values by name."""
+    """Refuse a result without a row and a seed, or whose metrics are not numbers or changed settings values by name."""
     metrics, changed = result["metrics"], result.get("changed")
+    if not isinstance(result["row"], str) or not isinstance(result["seed"], int):
+        raise RunError(f"Expected {path} to name its row and seed (got {result['row']!r}, {result['seed']!r})")
     if not isinstance(metrics, dict):
         raise RunError(f"Expected {path} to have metrics by name (got {metrics!r})")
     for name, value in metrics.items():

@@ -200,6 +200,22 @@ def test_flat_losses_are_noise() -> None:
     assert states("Variance and loss", *flat)[2] == "cannot be told"
 
 
+def test_models_within_their_noise_do_not_help_to_cover() -> None:
+    """Three of six fall for certain, the others may or may not: too few to tell."""
+    files = trained(loss_variance=lambda train: 1e-9 if train < 10 else 1e6)
+    found = verdicts("Variance and loss", *files)[2]
+    assert found.state == "cannot be told"
+    assert "trained with 1: supported, 0.5 to 0.229" in found.numbers
+    assert "trained with 50: cannot be told, 0.2 to 0.0915, which may be noise" in found.numbers
+
+
+def test_seeds_together_have_less_noise() -> None:
+    """A fall of 0.35 beyond errors of 0.1: not for one seed, whose margin is 0.4, but for four, with half of it."""
+    rows = [{"draws": draws, "loss": 1 / draws**0.625, "spread": 0.1, "part": "all"} for draws in (1, 2)]
+    assert states("Test error by number", file(rows)) == ["cannot be told"]
+    assert states("Test error by number", *(file(rows, seed=seed) for seed in range(4))) == ["supported"]
+
+
 def test_the_error_of_a_mean_loss_is_that_over_repeats_and_examples() -> None:
     """0.01 of a fall: with variance 0.06 over 3 repeats of 2000 examples, an error is sqrt(1e-5) = 0.003 each."""
     for fall, wanted in ((0.0120, "cannot be told"), (0.0130, "supported")):

@@ -59,6 +59,13 @@ def test_metrics_that_are_no_numbers_are_refused(tmp_path: Path, value: Any) -> 
         gather(tmp_path)
 
 
+@pytest.mark.parametrize("change", [{"row": None}, {"seed": [1]}])
+def test_results_of_no_row_or_seed_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    (tmp_path / "odd.json").write_text(json.dumps({**result("exp-classify/mlp-ps", test_accuracy=1.0), **change}))
+    with pytest.raises(RunError, match=r"odd\.json to name its row and seed"):
+        gather(tmp_path)
+
+
 @pytest.mark.parametrize("changed", ["epochs=3", ["epochs"], 3])
 def test_changed_settings_that_are_no_mapping_are_refused(tmp_path: Path, changed: Any) -> None:
     path = write_result(tmp_path, result("exp-classify/mlp-ps", test_accuracy=1.0))
