@@ -82,8 +82,8 @@ def line_chart(
 
 
 def ends(track: Track) -> list[float]:
-    """Where the bars of a track's dots begin and end, and its references."""
-    bars = [end for _, value, _, margin in track.dots for end in (value - margin, value + margin)]
+    """A track's dots, where their bars begin and end, and its references."""
+    bars = [end for _, value, _, margin in track.dots for end in (value, value - margin, value + margin)]
     return [*bars, *(value for _, value in track.references)]
 
 

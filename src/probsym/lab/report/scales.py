@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LARGEST = sys.float_info.max
+LARGEST, SMALLEST = sys.float_info.max, 1e-300
+"""What is smaller than that counts as zero."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +24,21 @@ class Scale:
     @classmethod
     def over(cls, values: Sequence[float], start: float, end: float, log: bool = False) -> Scale:
         """A scale that holds all the values, with a little room; on a logarithmic one only positive ones count."""
-        kept = [one for one in values if math.isfinite(one) and (one > 0 or not log)]
+        kept = [one if abs(one) >= SMALLEST else 0.0 for one in values if math.isfinite(one)]
+        kept = [one for one in kept if one > 0 or not log]
         low, high = (min(kept), max(kept)) if kept else (1.0, 10.0) if log else (0.0, 1.0)
         if log:
             return cls(low / 1.15, min(high * 1.15, LARGEST), start, end, True)
         if low == high:
             low, high = (low - abs(low) * 0.1 - 1e-12, high + abs(high) * 0.1 + 1e-12) if low else (-1.0, 1.0)
+            low, high = max(low, -LARGEST), min(high, LARGEST)
         room = 0.04 * high - 0.04 * low
         low = min(low, 0.0) if 0 <= low < 0.25 * high else max(low - room, -LARGEST)
         return cls(low, min(high + room, LARGEST), start, end)
 
     def has(self, value: float) -> bool:
         """Whether the value can be placed at all."""
-        return math.isfinite(value) and (value > 0 or not self.log)
+        return math.isfinite(value) and (value >= SMALLEST or not self.log)
 
     def __call__(self, value: float) -> float:
         """The place of a value.
