@@ -1,4 +1,4 @@
-"""Every seed counts once, precisions are said, and charts keep apart what does not belong together."""
+"""What belongs together: every seed counts once, precisions are said, charts keep apart what is of other runs."""
 
 from __future__ import annotations
 
