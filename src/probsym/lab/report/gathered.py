@@ -14,6 +14,8 @@ from probsym.lab.results import check_result, in_words, is_result, json_files, n
 
 Row = Mapping[str, Any]
 BENCHMARKS = "benchmarks"
+CHECKED = "check"
+"""Rows of `testing.assert_equivariant`, as the demonstration writes them."""
 
 
 @dataclass(frozen=True)

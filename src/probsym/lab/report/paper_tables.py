@@ -9,7 +9,7 @@ from typing import Any
 
 from probsym.lab.paper import TABLES, Column, Line, PaperTable, listed_rows
 from probsym.lab.report.document import Cell, Grid, Mark, row_of
-from probsym.lab.report.gathered import Gathered, Run
+from probsym.lab.report.gathered import CHECKED, Gathered, Run
 from probsym.lab.report.marks import judged
 from probsym.lab.report.names import number, said
 from probsym.lab.results import Summary, in_words, summarised
@@ -146,7 +146,13 @@ def other_grid(gathered: Gathered) -> Grid | None:
         runs = [run for run in gathered.runs if (run.row, run.changed) == (row, changed)]
         for metric in _metrics(runs[0]):
             ours = summarised([run.content for run in runs], metric, runs[0].content.get("changed"))
-            cells = (row, changed, metric.replace("_", " "), summary_cell(ours, runs[0].anchor), _draws(runs[0]))
+            cells = (
+                row,
+                changed,
+                metric.replace("_", " "),
+                summary_cell(ours, runs[0].anchor),
+                _draws(runs[0], gathered),
+            )
             rows.append(row_of(*cells))
     head = ("row", "settings", "metric", "ours", "draws")
     return Grid("Rows that no table of the paper has", head, rows, words=3) if rows else None
@@ -161,17 +167,22 @@ def _metrics(run: Run) -> list[str]:
     return found or [name for name in tests if "_at_" not in name and "@" not in name]
 
 
-def _draws(run: Run) -> str:
+def _draws(run: Run, gathered: Gathered) -> str:
     """With how many draws a row was tested; nothing for one that shows no sign of drawing anything.
 
-    A run that was also tested with other numbers of draws has their metrics only if it draws several, and repeated
-    evaluations of one that draws nothing are all alike.
+    If its equivariance was checked draw by draw, that says how many an example has. A run that was also tested with
+    other numbers of draws has their metrics only if it draws several, and repeated evaluations of one that draws
+    nothing are all alike.
     """
+    for row in (row for one in gathered.analyses if one.analysis == CHECKED and one.of(run) for row in one.rows):
+        draws, examples = number(row.get("draws")), number(row.get("examples"))
+        if draws and examples:
+            return said(draws / examples)
     settings, metrics = run.content.get("settings"), run.content["metrics"]
     if not isinstance(settings, dict):
         return ""
     if settings.get("also_test_samples"):
-        draws = any("@" in name for name in metrics)
+        several = any("@" in name for name in metrics)
     else:
-        draws = any(value for name, value in metrics.items() if name.endswith("_std"))
-    return said(number(settings.get("test_samples")) or number(settings.get("eval_samples"))) if draws else ""
+        several = any(value for name, value in metrics.items() if name.endswith("_std"))
+    return said(number(settings.get("test_samples")) or number(settings.get("eval_samples"))) if several else ""

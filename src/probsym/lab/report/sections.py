@@ -9,7 +9,7 @@ from probsym.lab.report.costs import benchmark_grids, cost_grid
 from probsym.lab.report.curves import curve_figures
 from probsym.lab.report.document import Block, Cell, Document, Figure, Grid, Mark, Section, row_of
 from probsym.lab.report.figures import drawn, figures, grouped, rows_of
-from probsym.lab.report.gathered import Analysed, Gathered, Run, Source
+from probsym.lab.report.gathered import CHECKED, Analysed, Gathered, Run, Source
 from probsym.lab.report.marks import ALL, LEGEND
 from probsym.lab.report.names import counted, said, slug
 from probsym.lab.report.other_figures import EQUIVARIANCE
@@ -20,8 +20,6 @@ LEAD = (
     "Made by probsym from result files and nothing else. Every number of ours leads to the file, command, commit and "
     "hardware that it came from.",
 )
-CHECKED = "check"
-"""Rows of `testing.assert_equivariant`, as the demonstration writes them."""
 
 
 def documented(gathered: Gathered, title: str = TITLE, lead: Sequence[str] = LEAD) -> Document:
