@@ -139,6 +139,9 @@ def test_results_and_runs_are_reported(call: Commands, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "tiny" / "mlp-ps" / "seed-0"
     assert call("report", run, "--results", tmp_path / "nowhere", "--out", tmp_path / "run.html")[0] == 0
     assert "seed-0/result.json" in (tmp_path / "run.md").read_text()
+    assert call("analyse", "cost", run, "--examples", 2, "--samples", 1, "--results", tmp_path / "results")[0] == 0
+    assert call("report", run, "--results", tmp_path / "results", "--out", tmp_path / "asked.html")[0] == 0
+    assert "Where the time of a prediction goes" in (tmp_path / "asked.md").read_text()
     before = page.read_bytes()
     code, output, errors = call("report", "--results", tmp_path / "results", "--out", page)
     assert (code, output, errors.count("\n")) == (1, "", 1)

@@ -35,13 +35,13 @@ def _one_of(folder: str) -> str:
 @app.command("list")
 def list_recipes(results: Results = Path("results")) -> None:
     """Every row of every table of the paper: recipe, the paper's number, ours, status."""
-    from probsym.lab.paper import TABLES
+    from probsym.lab.paper import listed_rows
     from probsym.lab.recipes import RECIPES
     from probsym.lab.results import read_results
     from probsym.lab.tables import listing
 
     _wide().print(listing(read_results(results), RECIPES))
-    listed = {f"{column.task}/{line.row}" for one in TABLES.values() for line in one.lines for column in one.columns}
+    listed = listed_rows()
     console.print(
         f"Besides: {', '.join(name for name in RECIPES if name not in listed)}", highlight=False, soft_wrap=True
     )
@@ -265,7 +265,8 @@ def report(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[RUN...]", help="Folders of finished runs, or of several; all of --results if not given."
+            metavar="[RUN...]",
+            help="Folders of finished runs, or of several; with what --results says of them. All of it if not given.",
         ),
     ] = None,
     results: Results = Path("results"),
@@ -278,7 +279,7 @@ def report(
     from probsym.lab.report import check_places, gather, gather_runs, write_report
 
     check_places(out, markdown)  # before anything is read
-    page, tables = write_report(gather_runs(runs) if runs else gather(results), out, markdown)
+    page, tables = write_report(gather_runs(runs, results) if runs else gather(results), out, markdown)
     console.print(f"Report: {page}", soft_wrap=True)
     console.print(f"Markdown: {tables}", soft_wrap=True)
 

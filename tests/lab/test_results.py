@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -15,7 +16,8 @@ import torch
 
 from probsym.errors import RunError
 from probsym.lab.provenance import provenance
-from probsym.lab.results import read_curve, read_results, summarised, write_curve, write_result
+from probsym.lab.results import Summary, read_curve, read_results, summarised, write_curve, write_result
+from probsym.lab.tables import spoken_number
 from tests.lab.cases import CPU, PS, SEPARATION, run_quietly
 
 FIELDS = [
@@ -79,17 +81,52 @@ def test_broken_files_are_named(tmp_path: Path, content: bytes) -> None:
 
 
 def test_summaries_have_the_mean_and_the_sample_deviation() -> None:
-    assert summarised([result(0, mse=1.0), result(1, mse=2.0), result(2, mse=6.0)], "mse") == (3.0, 7.0**0.5, 3)
-    assert summarised([result(0, mse=1.5)], "mse") == (1.5, None, 1)
+    assert summarised([result(0, mse=1.0), result(1, mse=2.0), result(2, mse=6.0)], "mse") == Summary(
+        3.0, pytest.approx(7.0**0.5), 3
+    )
+    assert summarised([result(0, mse=1.5)], "mse") == Summary(1.5, None, 1)
     assert summarised([result(0, mse=1.5)], "mae") is None
     assert summarised([], "mse") is None
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, 10**400])
+def test_a_mean_with_something_that_is_not_finite_is_not(value: float) -> None:
+    found = summarised([result(0, mse=1.0), result(1, mse=value)], "mse")
+    assert found is not None
+    assert math.isnan(found.mean)
+    assert (found.deviation, found.seeds) == (None, 2)
+    assert spoken_number(found) == "not finite (2 seeds)"
+
+
+def test_huge_numbers_have_a_mean_and_a_deviation() -> None:
+    found = summarised([result(0, mse=1e308), result(1, mse=1.5e308)], "mse")
+    assert found == Summary(1.25e308, pytest.approx(0.5e308 / 2**0.5), 2)
+
+
+def test_a_seed_counts_once_by_its_newest_run() -> None:
+    runs = [{**result(0, mse=float(day)), "date": f"2026-01-0{day}"} for day in (2, 3, 1)]
+    assert summarised(runs, "mse") == Summary(3.0, None, 1)
+    assert summarised([*runs, result(1, mse=5.0)], "mse") == Summary(4.0, pytest.approx(2**0.5), 2)
+
+
+def test_precisions_are_kept_with_the_mean() -> None:
+    runs = [{**result(seed, mse=1.0), "precision": name} for seed, name in enumerate(("tf32", "32-true", "tf32"))]
+    found = summarised(runs, "mse")
+    assert found == Summary(1.0, 0.0, 3, ("32-true", "tf32"))
+    assert spoken_number(found) == "1 ± 0 (3 seeds, in 32-true and tf32)"
+
+
+def test_metrics_that_are_no_numbers_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({**result(0), "metrics": {"mse": None}}))
+    with pytest.raises(RunError, match=r"a\.json to have numbers for metrics \(got mse=None\)"):
+        read_results(tmp_path)
+
+
 def test_runs_with_changed_settings_do_not_count() -> None:
     changed = {**result(1, mse=9.0), "changed": {"epochs": 1}}
-    assert summarised([result(0, mse=1.0), changed], "mse") == (1.0, None, 1)
+    assert summarised([result(0, mse=1.0), changed], "mse") == Summary(1.0, None, 1)
     assert summarised([changed], "mse") is None
-    assert summarised([{**changed, "changed": {}}], "mse") == (9.0, None, 1)
+    assert summarised([{**changed, "changed": {}}], "mse") == Summary(9.0, None, 1)
 
 
 def test_runs_with_the_same_changes_count_together() -> None:
@@ -97,10 +134,10 @@ def test_runs_with_the_same_changes_count_together() -> None:
         {**result(seed, mse=float(seed)), "changed": changed}
         for seed, changed in enumerate(({}, {"epochs": 9}, {"epochs": 9}, {"epochs": 9, "tau": 1.0}, {"epochs": 8}))
     ]
-    assert summarised(runs, "mse", {"epochs": 9}) == (1.5, 0.5**0.5, 2)
-    assert summarised(runs, "mse", {"tau": 1.0, "epochs": 9}) == (3.0, None, 1)
+    assert summarised(runs, "mse", {"epochs": 9}) == Summary(1.5, pytest.approx(0.5**0.5), 2)
+    assert summarised(runs, "mse", {"tau": 1.0, "epochs": 9}) == Summary(3.0, None, 1)
     listed = {**result(0, mse=4.0), "changed": {"also_test_samples": [1, 2]}}
-    assert summarised([listed], "mse", {"also_test_samples": (1, 2)}) == (4.0, None, 1)
+    assert summarised([listed], "mse", {"also_test_samples": (1, 2)}) == Summary(4.0, None, 1)
 
 
 def test_changed_runs_have_their_own_place(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from rich.table import Table
 from probsym.errors import RecipeError
 from probsym.lab.paper import TABLES, paper_number
 from probsym.lab.recipes import RECIPES
+from probsym.lab.results import Summary
 from probsym.lab.tables import controls, listing, spoken_number, table
 from tests.lab.test_results import result
 
@@ -167,6 +168,6 @@ def test_tables_that_there_are_not_are_refused(number: int) -> None:
 
 def test_numbers_in_words() -> None:
     assert spoken_number(None) == ""
-    assert spoken_number((0.00401, None, 1)) == "0.00401"
-    assert spoken_number((99.5, 0.5, 3)) == "99.5 ± 0.5 (3 seeds)"
-    assert spoken_number((10358, None, 1)) == "10358"
+    assert spoken_number(Summary(0.00401, None, 1)) == "0.00401"
+    assert spoken_number(Summary(99.5, 0.5, 3)) == "99.5 ± 0.5 (3 seeds)"
+    assert spoken_number(Summary(10358, None, 1)) == "10358"

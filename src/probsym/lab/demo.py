@@ -17,7 +17,7 @@ from probsym.lab.analyses.analysis import write_analysis
 from probsym.lab.recipe import Recipe
 from probsym.lab.recipes.demo import RECIPES, DecoratedCycles
 from probsym.lab.report import check_places, gather, write_report
-from probsym.lab.report.sections import CHECKED
+from probsym.lab.report.gathered import CHECKED
 from probsym.lab.results import read_curve
 from probsym.lab.run import Options, load_run, run
 from probsym.symmetrized import Symmetrized

@@ -38,6 +38,11 @@ class PaperTable:
     columns: tuple[Column, ...]
     lines: tuple[Line, ...]
 
+    @property
+    def rows(self) -> set[str]:
+        """Our rows that it has a place for."""
+        return {f"{column.task}/{line.row}" for line in self.lines for column in self.columns if line.row is not None}
+
 
 _SEPARATION = (
     Column("GRAPH8c", "graph8c", "not_separated", False),
@@ -184,6 +189,11 @@ TABLES: dict[int, PaperTable] = {
         ),
     )
 }
+
+
+def listed_rows() -> set[str]:
+    """Our rows that a table has a place for."""
+    return {row for table in TABLES.values() for row in table.rows}
 
 
 def paper_number(name: str) -> dict[str, float]:

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from probsym.errors import RunError
 
 SUPERSEDED = "superseded"
 FIELDS = ("row", "metrics", "seed", "command", "commit", "hardware", "torch", "date")
+
+
+class Summary(NamedTuple):
+    """A metric over the seeds of a row: mean, deviation if there are several, their number, and their precisions.
+
+    The mean is NaN, and there is no deviation, if any of them is not finite.
+    """
+
+    mean: float
+    deviation: float | None
+    seeds: int
+    precisions: tuple[str, ...] = ()
 
 
 def result_path(folder: Path, row: str, seed: int, changed: Mapping[str, Any] | None = None) -> Path:
@@ -23,12 +36,20 @@ def result_path(folder: Path, row: str, seed: int, changed: Mapping[str, Any] | 
     """
     place = folder / row
     if changed:
-        place /= "+".join(f"{name}={_in_words(value)}" for name, value in sorted(changed.items()))
+        place /= in_words(changed, "+")
     return place / f"seed-{seed}.json"
 
 
-def _in_words(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def in_words(changed: Mapping[str, Any] | None, between: str = ", ") -> str:
+    """Changed settings on one line, in order of their names; nothing if none was changed.
+
+    >>> in_words({"validate_every": 10, "epochs": 1000, "also_test_samples": [1, 2]})
+    'also_test_samples=1,2, epochs=1000, validate_every=10'
+    """
+    return between.join(
+        f"{name}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+        for name, value in sorted((changed or {}).items())
+    )
 
 
 def write_result(folder: Path, result: Mapping[str, Any], curve: Sequence[Mapping[str, float]] = ()) -> Path:
@@ -89,6 +110,7 @@ def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     for path in json_files(folder):
         result = read_json(path)
         if is_result(result):
+            check_result(path, result)
             found.setdefault(result["row"], []).append(result)
     return found
 
@@ -103,22 +125,65 @@ def is_result(content: Any) -> bool:
     return isinstance(content, dict) and all(name in content for name in FIELDS)
 
 
+def check_result(path: Path, result: Mapping[str, Any]) -> None:
+    """Refuse a result without a row and a seed, or whose metrics are not numbers or changed settings values by name."""
+    metrics, changed = result["metrics"], result.get("changed")
+    if not isinstance(result["row"], str) or not isinstance(result["seed"], int):
+        raise RunError(f"Expected {path} to name its row and seed (got {result['row']!r}, {result['seed']!r})")
+    if not isinstance(metrics, dict):
+        raise RunError(f"Expected {path} to have metrics by name (got {metrics!r})")
+    for name, value in metrics.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise RunError(f"Expected {path} to have numbers for metrics (got {name}={value!r})")
+    if not isinstance(changed, dict | None):
+        raise RunError(f"Expected {path} to have changed settings by name (got {changed!r})")
+
+
+def newest(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of results of the same row, settings and seed the one with the latest date, in the order of the first of each."""
+    found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for one in results:
+        key = (one["row"], in_words(one.get("changed")), one["seed"])
+        if key not in found or str(one["date"]) >= str(found[key]["date"]):
+            found[key] = one
+    return list(found.values())
+
+
 def summarised(
     results: Sequence[Mapping[str, Any]], metric: str, changed: Mapping[str, Any] | None = None
-) -> tuple[float, float | None, int] | None:
-    """Mean over the seeds, deviation if there are several, and their number; None if nothing was measured.
+) -> Summary | None:
+    """A metric over the seeds, each of which counts once, by its newest run; None if nothing was measured.
 
     Only runs in which just these settings were changed count: others are not that row. By default none was.
     """
-    wanted = {name: _in_words(value) for name, value in (changed or {}).items()}
-    values = [
-        one["metrics"][metric]
-        for one in results
-        if metric in one["metrics"] and wanted == {n: _in_words(v) for n, v in (one.get("changed") or {}).items()}
-    ]
-    if not values:
+    wanted = in_words(changed)
+    runs = newest(one for one in results if metric in one["metrics"] and in_words(one.get("changed")) == wanted)
+    if not runs:
         return None
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return mean, None, 1
-    return mean, (sum((one - mean) ** 2 for one in values) / (len(values) - 1)) ** 0.5, len(values)
+    precisions = tuple(sorted({str(one["precision"]) for one in runs if one.get("precision")}))
+    values = [_number(one["metrics"][metric]) for one in runs]
+    if not all(map(math.isfinite, values)):
+        return Summary(math.nan, None, len(runs), precisions)
+    mean = average(values)
+    deviation = None if len(runs) == 1 else math.hypot(*(one - mean for one in values)) / math.sqrt(len(runs) - 1)
+    return Summary(mean, deviation, len(runs), precisions)
+
+
+def average(values: Sequence[float]) -> float:
+    """The mean of some numbers, also of such whose sum is too large to be one.
+
+    >>> average([1e308, 1.5e308])
+    1.25e+308
+    """
+    count = len(values)
+    if max(map(abs, values)) > 1e300:
+        return math.fsum(one / count for one in values)
+    return math.fsum(values) / count
+
+
+def _number(value: float) -> float:
+    """An integer may be too large for a float."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

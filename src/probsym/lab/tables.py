@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from rich.table import Table
 
 from probsym.lab.paper import TABLES, Column, Line
 from probsym.lab.recipe import closest
-from probsym.lab.results import summarised
+from probsym.lab.results import Summary, in_words, summarised
 
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -20,7 +21,7 @@ class Cell(NamedTuple):
     row: str | None
     metric: str
     paper: float | None
-    ours: tuple[float, float | None, int] | None
+    ours: Summary | None
 
 
 def cell(line: Line, column: Column, results: Results, changed: Mapping[str, Any] | None = None) -> Cell:
@@ -39,7 +40,7 @@ def table(number: int, results: Results, changed: Mapping[str, Any] | None = Non
     found = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
     title = f"Table {found.number}. {found.title}"
     if changed:
-        title += f"; ours with {', '.join(f'{name}={value}' for name, value in changed.items())}"
+        title += f"; ours with {in_words(changed)}"
     shown = Table("method", title=title)
     for column in found.columns:
         title = f"{column.title} {'↑' if column.larger else '↓'}"
@@ -77,7 +78,7 @@ def controls(number: int, results: Results, changed: Mapping[str, Any] | None = 
 
 def control_numbers(
     line: Line, column: Column, results: Results, changed: Mapping[str, Any] | None = None
-) -> list[tuple[float, float | None, int] | None]:
+) -> list[Summary | None]:
     """Pairs left and copies called different: by the paper's protocol, then by the calibrated one."""
     ours = results.get(f"{column.task}/{line.row}", ())
     return [
@@ -104,13 +105,28 @@ def listing(results: Results, recipes: Container[str]) -> Table:
     return shown
 
 
-def spoken_number(ours: tuple[float, float | None, int] | None) -> str:
-    """Mean, deviation and number of seeds."""
+def number_in_words(ours: Summary) -> tuple[str, str]:
+    """Mean and deviation; and beside them the number of seeds, with the precisions if they differ.
+
+    >>> number_in_words(Summary(99.0666, 0.15, 3)), number_in_words(Summary(float("nan"), None, 1))
+    (('99.07 ± 0.15', '3 seeds'), ('not finite', '1 seed'))
+    """
+    mean, deviation, seeds, precisions = ours
+    note = f"{seeds} seed{'' if seeds == 1 else 's'}"
+    if len(precisions) > 1:
+        note += f", in {' and '.join(precisions)}"
+    if not math.isfinite(mean):
+        return "not finite", note
+    middle = f"{mean:.0f}" if mean == round(mean) and abs(mean) < 1e9 else f"{mean:.4g}"
+    return middle if deviation is None else f"{middle} ± {deviation:.2g}", note
+
+
+def spoken_number(ours: Summary | None) -> str:
+    """The same as one text; of a single seed it is not said."""
     if ours is None:
         return ""
-    mean, deviation, seeds = ours
-    middle = f"{mean:.0f}" if mean == round(mean) else f"{mean:.4g}"
-    return middle if deviation is None else f"{middle} ± {deviation:.2g} ({seeds} seeds)"
+    text, note = number_in_words(ours)
+    return text if ours.seeds == 1 else f"{text} ({note})"
 
 
 def _status(place: Cell, recipes: Container[str], runs: Sequence[Mapping[str, Any]]) -> str:
@@ -118,9 +134,7 @@ def _status(place: Cell, recipes: Container[str], runs: Sequence[Mapping[str, An
         return "published only" if place.paper is not None else "published as diverged, or not at all"
     if place.ours is not None:
         return f"done, {place.ours[2]} seed{'s' if place.ours[2] > 1 else ''}"
-    others = {
-        ", ".join(f"{name}={value}" for name, value in one["changed"].items()) for one in runs if one.get("changed")
-    }
+    others = {in_words(one["changed"]) for one in runs if one.get("changed")}
     if others:
         return f"only with {' and with '.join(sorted(others))}"
     return "not run yet" if place.row in recipes else "no recipe yet"

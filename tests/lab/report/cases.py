@@ -68,7 +68,7 @@ def sample_size_rows(train: int, accuracy: float = 97.0) -> list[dict[str, Any]]
         {
             "train_draws": train,
             "draws": draws,
-            "examples": 20,
+            "examples": 2000,
             "repeats": 3,
             "accuracy": accuracy + train / 50,
             "loss_mean": (0.5 if train == 1 else 0.2) / draws**0.2,
@@ -94,7 +94,7 @@ def variance_rows(share: float = 0.3) -> list[dict[str, Any]]:
             "loss_variance": 0.1 * size / draws,
         }
         for method, size in (("ps", share), ("ps-initial", 0.9), ("ga", 1.0))
-        for draws in (1, 10, 100)
+        for draws in (1, 5, 10, 100)
     ]
 
 
@@ -104,7 +104,10 @@ def gradient_rows(size: float) -> list[dict[str, Any]]:
 
 def inner_rows(ps: float = 0.01, canonical: float = 0.5) -> list[dict[str, Any]]:
     return [
-        {"graph": graph, "method": method, "draws": 100, "node": node, "orbit": 0, "embedding": 0.1, "spread": spread}
+        {
+            **{"graph": graph, "method": method, "draws": 100, "node": node, "orbit": 0, "embedding": 0.1},
+            **{"spread": spread, "spread_stderr": spread / 9, "from_draws": 0.009 if method == "ps" else None},
+        }
         for graph in ("S_6", "S_3 x S_2", "D_4")
         for method, spread in (("ps", ps), ("canonical", canonical))
         for node in range(3)
@@ -121,7 +124,7 @@ def write_everything(folder: Path) -> Path:
     counts |= {"not_separated_calibrated": 5, "control_separated_calibrated": 1, "calibrated_pairs": 600}
     write_result(folder, result("exp/mlp-ps", **counts))
     write_result(folder, result("nbody/gnn-ps", changed={"epochs": 9}, test_mse=0.004, test_mse_std=1e-5), curve(0.2))
-    write_result(folder, result(HOSTILE, test_accuracy=12.0), curve(0.3))
+    write_result(folder, result(HOSTILE, test_accuracy=12.0, test_accuracy_std=0.5), curve(0.3))
     write_analysis(folder, "entropy", "exp-classify/mlp-ps", entropy_rows())
     write_analysis(folder, "variance", "exp-classify/mlp-ps", variance_rows())
     write_analysis(folder, "inner_symmetry", "figures", inner_rows())
@@ -131,6 +134,7 @@ def write_everything(folder: Path) -> Path:
     write_analysis(folder, "gradient", "exp-classify/mlp-ps", gradient_rows(1.0))
     write_analysis(folder, "gradient", "exp-classify/mlp-ga", gradient_rows(0.01))
     moves = [{"move": "all", "draws": 20, "moved_noise": 1e-16, "largest": 1e-15, "fresh": 0.02, "change": 3.0}]
+    moves[0]["scale"] = 2.0
     write_analysis(folder, "equivariance", "nbody/gnn-ps", moves, epochs=9)
     write_analysis(folder, "check", HOSTILE, [{"examples": 50, "draws": 500, "error": 1e-7, "left_out": 8}])
     write_analysis(folder, "new<b>", "nbody/gnn-ps", [{"what": "<img src=x>", "much": 1.25}], epochs=9)

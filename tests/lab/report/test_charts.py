@@ -15,6 +15,10 @@ CURVES = {
     "one point": [(5.0, 5.0)],
     "constant": [(1.0, 0.0), (2.0, 0.0)],
     "huge": [(1.0, 1e300), (2.0, 1e-300)],
+    "the largest": [(1.0, 1.7e308), (2.0, -1.7e308)],
+    "large alone": [(1.7e308, 1.7e308)],
+    "the smallest": [(1.0, 5e-324), (5e-324, 5e-324)],
+    "tiny": [(1.0, 1e-14), (2.0, 1.01e-14)],
     "not finite": [(1.0, math.nan), (2.0, math.inf), (3.0, 1.0)],
     "nothing": [],
 }
@@ -45,6 +49,12 @@ def test_dots_and_bars_stay_inside(log: bool) -> None:
     ends = [float(x) for x in re.findall(r'x[12]="(.*?)"', chart)]
     assert min(ends) >= 0
     assert max(ends) <= WIDTH
+
+
+def test_bars_longer_than_a_float_holds_end_with_the_chart() -> None:
+    chart = dot_chart("title", [Track("a", [("x", 1.7e308, 0, 1.7e308), ("y", -1.7e308, 1, 1.7e308)])], "x")
+    assert all(0 <= float(x) <= WIDTH for x in re.findall(r' (?:cx|x1|x2)="(.*?)"', chart))
+    assert chart.count("<circle") == 2
 
 
 def test_charts_have_names_and_escape_what_they_are_given() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from probsym.lab.report.document import Mark
 from probsym.lab.report.marks import AHEAD, ALL, BEHIND, BETTER, LEGEND, NOISE, SAME, WORSE, judged
+from probsym.lab.results import Summary
 
 
 @pytest.mark.parametrize(
@@ -23,20 +27,46 @@ from probsym.lab.report.marks import AHEAD, ALL, BEHIND, BETTER, LEGEND, NOISE, 
         ((90.0, None, 1), 90.0, True, SAME),
     ],
 )
-def test_judgements(ours: tuple[float, float | None, int], paper: float, larger: bool, wanted: object) -> None:
-    assert judged(ours, paper, larger) == wanted
+def test_judgements(ours: tuple[float, float | None, int], paper: float, larger: bool, wanted: Mark) -> None:
+    assert kind(ours, paper, larger) == wanted.kind
+
+
+def kind(ours: tuple[float, float | None, int], paper: float, larger: bool = True, scatter: float | None = None) -> str:
+    found = judged(Summary(*ours), paper, larger, scatter)
+    assert found is not None
+    return found.kind
 
 
 def test_few_seeds_say_less_than_many() -> None:
-    assert judged((95.0, 1.0, 2), 90.0, larger=True) == NOISE
-    assert judged((95.0, 1.0, 3), 90.0, larger=True) == BETTER
-    assert judged((92.5, 1.0, 10), 90.0, larger=True) == BETTER
-    assert judged((92.5, 1.0, 40), 90.0, larger=True) == BETTER
+    assert kind((95.0, 1.0, 2), 90.0) == NOISE.kind
+    assert kind((95.0, 1.0, 3), 90.0) == BETTER.kind
+    assert kind((92.5, 1.0, 10), 90.0) == BETTER.kind
+    assert kind((92.5, 1.0, 40), 90.0) == BETTER.kind
+
+
+@pytest.mark.parametrize(("seeds", "half"), [(2, 15.56), (3, 4.969), (10, 2.372), (11, 2.329)])
+def test_the_paper_is_one_more_run(seeds: int, half: float) -> None:
+    """Student's quantile times the deviation of the difference between a run and a mean of runs."""
+    assert kind((90 + half - 0.01, 1.0, seeds), 90.0) == NOISE.kind
+    assert kind((90 + half + 0.01, 1.0, seeds), 90.0) == BETTER.kind
+
+
+def test_how_far_is_not_told_apart_is_said() -> None:
+    found = judged(Summary(80.0, 5.0, 3), 90.0, larger=True)
+    assert found is not None
+    assert (found.words, found.detail) == ("cannot be told apart", "90 lies within 80 ± 25")
 
 
 def test_the_scatter_of_evaluations_counts_for_a_single_seed() -> None:
-    assert judged((49.7, None, 1), 50.0, True, evaluations=0.5) == NOISE
-    assert judged((48.7, None, 1), 50.0, True, evaluations=0.5) == BEHIND
+    assert kind((49.7, None, 1), 50.0, scatter=0.5) == NOISE.kind
+    assert kind((49.1, None, 1), 50.0, scatter=0.5) == NOISE.kind
+    assert kind((48.9, None, 1), 50.0, scatter=0.5) == BEHIND.kind
+    assert kind((49.7, None, 1), 50.0) == BEHIND.kind
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_not_judged(value: float) -> None:
+    assert judged(Summary(value, None, 1), 50.0, larger=True) is None
 
 
 def test_every_sign_is_explained() -> None:

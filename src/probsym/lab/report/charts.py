@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ WIDTH, HEIGHT = 340, 240
 LEFT, RIGHT, TOP, BOTTOM = 48, 12, 12, 40
 TRACK = 40
 MOST_LETTERS = 44
+GREY = 7
 
 
 class Line(NamedTuple):
@@ -33,10 +34,14 @@ class Span(NamedTuple):
 
 
 class Track(NamedTuple):
-    """One line of a dot chart: its title, and a dot with a label, value, colour and margin for each number."""
+    """One line of a dot chart: its title, and a dot with a label, value, colour and margin for each number.
+
+    References are labels and values of upright dashes in grey.
+    """
 
     title: str
     dots: Sequence[tuple[str, float, int, float]]
+    references: Sequence[tuple[str, float]] = ()
 
 
 EVERYTHING = Span()
@@ -77,8 +82,9 @@ def line_chart(
 
 
 def ends(track: Track) -> list[float]:
-    """Where the bars of a track's dots begin and end."""
-    return [end for _, value, _, margin in track.dots for end in (value - margin, value + margin)]
+    """A track's dots, where their bars begin and end, and its references."""
+    bars = [end for _, value, _, margin in track.dots for end in (value, value - margin, value + margin)]
+    return [*bars, *(value for _, value in track.references)]
 
 
 def dot_chart(title: str, tracks: Sequence[Track], x_title: str, *, log: bool = False, span: Span = EVERYTHING) -> str:
@@ -96,10 +102,8 @@ def dot_chart(title: str, tracks: Sequence[Track], x_title: str, *, log: bool = 
             text = f'x="{WIDTH - RIGHT}" y="{y - 12}" text-anchor="end">{values[place]}'
             body.append(f'<text class="tick" {text}</text>')
         body.append(f'<line class="grid" x1="4" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
-        body += _dots(track, xs, y)
-    summary = "; ".join(
-        f"{one.title}: {', '.join(f'{label} {said(value)}' for label, value, _, _ in one.dots)}" for one in tracks
-    )
+        body += [*_references(track, xs, y), *_dots(track, xs, y)]
+    summary = "; ".join(f"{one.title}: {', '.join(_spoken(one))}" for one in tracks)
     return _svg(title, f"{x_title}. {summary}", height, body)
 
 
@@ -141,6 +145,21 @@ def _line(line: Line, xs: Scale, ys: Scale) -> str:
     return "".join([*parts, "</g>"])
 
 
+def _spoken(track: Track) -> Iterator[str]:
+    for label, value, _, margin in track.dots:
+        yield f"{label} {said(value)}" + (f" ± {said(margin, 2)}" if margin else "")
+    yield from (f"{label} {said(value)}" for label, value in track.references)
+
+
+def _references(track: Track, xs: Scale, y: float) -> list[str]:
+    return [
+        f'<g class="dot {shade(GREY)} reference"><title>{escape(label)}: {said(value)}</title>'
+        f'<line x1="{xs(value):.1f}" x2="{xs(value):.1f}" y1="{y - 8:g}" y2="{y + 9:g}"/></g>'
+        for label, value in track.references
+        if xs.has(value)
+    ]
+
+
 def _dots(track: Track, xs: Scale, middle: float) -> list[str]:
     parts = []
     for place, (label, value, colour, margin) in enumerate(track.dots):
@@ -150,6 +169,7 @@ def _dots(track: Track, xs: Scale, middle: float) -> list[str]:
         parts.append(f'<g class="dot {shade(colour)}"><title>{escape(label)}: {said(value)}</title>')
         if margin:
             low = xs(value - margin) if xs.has(value - margin) else xs.start
-            parts.append(f'<line x1="{low:.1f}" x2="{xs(value + margin):.1f}" y1="{y:g}" y2="{y:g}"/>')
+            high = xs(value + margin) if xs.has(value + margin) else xs.end
+            parts.append(f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y:g}" y2="{y:g}"/>')
         parts.append(f'<circle cx="{xs(value):.1f}" cy="{y:g}" r="4.5"/></g>')
     return parts

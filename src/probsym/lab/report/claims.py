@@ -1,4 +1,4 @@
-"""A claim of the paper in our words, the rule that judges it, and what a judgement can be."""
+"""A claim in our words, the rule that judges it, and what a judgement can be."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ SIGNS = {SUPPORTED: "✓", MIXED: "±", REFUTED: "✗", OPEN: "?"}
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, the rule by which rows support it in words, and the same as a function of them."""
+    """A claim of the paper or of our own, the rule by which rows support it, and that rule as a function."""
 
     text: str
     rule: str
     judge: Callable[[Sequence[Analysed]], Verdict]
 
-    def on(self, files: Sequence[Analysed]) -> Judged:
-        """What these rows say of it."""
-        return Judged(self.text, self.rule, self.judge(files))
+    def on(self, files: Sequence[Analysed], paper: str = "") -> Judged:
+        """What these rows say of it; with the figure of the paper that claims it, if one does."""
+        return Judged(self.text, self.rule, self.judge(files), paper)
 
 
 def summed_up(holds: Sequence[bool], numbers: str) -> Verdict:
@@ -30,3 +30,20 @@ def summed_up(holds: Sequence[bool], numbers: str) -> Verdict:
     if not holds:
         return Verdict(OPEN, numbers or "nothing to compare")
     return Verdict(SUPPORTED if all(holds) else MIXED if any(holds) else REFUTED, numbers)
+
+
+def combined(parts: Sequence[tuple[str, Verdict]]) -> Verdict:
+    """What several groups of runs say together, each by its title: mixed if they disagree, each with what it says.
+
+    Groups of which nothing can be told do not count beside others.
+    """
+    if not parts:
+        return Verdict(OPEN, "nothing to compare")
+    told = {verdict.state for _, verdict in parts} - {OPEN}
+    state = OPEN if not told else told.pop() if len(told) == 1 else MIXED
+    apart = len({verdict.state for _, verdict in parts}) > 1
+    texts = []
+    for title, (said, numbers) in parts:
+        text = f"{said}, {numbers}" if apart else numbers
+        texts.append(f"{title}: {text}" if title else text)
+    return Verdict(state, "; ".join(texts))

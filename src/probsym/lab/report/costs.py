@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from probsym.lab.report.document import Cell, Grid, row_of
 from probsym.lab.report.gathered import Gathered, Run, Source
 from probsym.lab.report.names import counted, number, said, seconds
+from probsym.lab.results import average
 
 STEPS = {"exp_classify": "exp-classify/mlp-ps"}
 """Benchmarks whose `step_seconds` are those of a row; others name their rows themselves."""
@@ -111,4 +111,4 @@ def _metric(run: Run, name: str) -> float | None:
 
 def _mean(values: Iterator[float | None]) -> float | None:
     found = [one for one in values if one is not None]
-    return statistics.fmean(found) if found else None
+    return average(found) if found else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from probsym.lab.paper import TABLES
@@ -10,6 +11,7 @@ from probsym.lab.report.charts import Line, line_chart, shade
 from probsym.lab.report.document import Cell, Figure, Grid
 from probsym.lab.report.gathered import Run, labels_of
 from probsym.lab.report.names import colours_of, said, slug
+from probsym.lab.results import average
 
 POINTS = 125
 PLAIN = "not symmetrized"
@@ -51,14 +53,14 @@ def thinned(run: Run, column: str) -> list[tuple[float, float]]:
     points = [(epoch, value) for epoch, value in points if math.isfinite(value)]
     step = max(1, math.ceil(len(points) / POINTS))
     few = [points[start : start + step] for start in range(0, len(points), step)]
-    return [(sum(x for x, _ in one) / len(one), sum(y for _, y in one) / len(one)) for one in few]
+    return [(average([x for x, _ in one]), average([y for _, y in one])) for one in few]
 
 
 def _figure(title: str, runs: Sequence[Run]) -> Figure:
     bases: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda one: not one.name.method):
         bases.setdefault(run.name.base if run.name.method else PLAIN, []).append(run)
-    several = labels_of(runs)
+    several = labels_of(runs, seeds=False)
     labels = {
         run.anchor: several[run.anchor].removeprefix(f"{run.name.base}-") if run.name.method else several[run.anchor]
         for group in bases.values()
@@ -72,7 +74,7 @@ def _figure(title: str, runs: Sequence[Run]) -> Figure:
             lines = [line for line in lines if line.points]
             if lines:
                 name = f"{base}: {said_metric(column)}"
-                log = not larger(column)
+                log = larger(column) is False
                 seen = _raised(lines) if log else lines
                 raised |= seen != lines
                 charts.append(line_chart(f"{title}, {name}", seen, "epoch", name, log_y=log))
@@ -95,9 +97,23 @@ def _raised(lines: Sequence[Line]) -> list[Line]:
     return [line._replace(points=[(x, max(y, floor)) for x, y in line.points]) for line in lines]
 
 
-def larger(column: str) -> bool:
-    """Whether more of it is better, as for accuracies and ranks; losses and errors are the others."""
-    return column.endswith(("accuracy", "_ap", "_mrr")) or "_hits" in column
+def larger(column: str) -> bool | None:
+    """Whether more of it is better, as the paper's tables have it; less of a loss is, and of others it is not known.
+
+    >>> larger("valid_accuracy"), larger("train_loss"), larger("valid_mae"), larger("valid_surprise")
+    (True, False, False, None)
+    """
+    return LARGER.get(_metric(column))
+
+
+def _metric(column: str) -> str:
+    """What is measured, of whichever part of the data."""
+    return re.sub(r"^(train|valid|test)_", "", column).removesuffix("_whole")
+
+
+LARGER = {_metric(column.metric): column.larger for table in TABLES.values() for column in table.columns}
+LARGER |= {"loss": False, "total": False}
+"""The total is the loss with what is added to it in training."""
 
 
 def said_metric(column: str) -> str:
@@ -110,9 +126,11 @@ def _numbers(title: str, runs: Sequence[Run]) -> Grid:
     for run in runs:
         column = metric_of(run)
         values = [row[column] for row in run.curve if column in row]
-        best = max if larger(column) else min
-        ends = [values[0], best(values), values[-1]] if values else [None] * 3
-        seed = f"seed {run.content['seed']}"
+        known = [value for value in values if math.isfinite(value)]
+        more = larger(column)
+        best = None if more is None or not known else max(known) if more else min(known)
+        ends = [values[0], best, values[-1]] if values else [None] * 3
+        seed = f"seed {run.seed}"
         texts = (said_metric(column), str(len(run.curve)), *map(said, ends))
         rows.append((Cell(run.row, seed, link=run.anchor), *map(Cell, texts)))
     head = ("row", "metric", "epochs", "first", "best", "last")

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 
 class Mark(NamedTuple):
-    """A judgement in a word, with a sign that needs no colour."""
+    """A judgement in a word, with a sign that needs no colour, and what is to be known of it."""
 
     kind: str
     sign: str
     words: str
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,12 @@ class Verdict(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A claim with the rule that judges it, and what came of it."""
+    """A claim with the rule that judges it, what came of it, and the figure of the paper that makes it, if one does."""
 
     claim: str
     rule: str
     verdict: Verdict
+    paper: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Figure:
         charts: each a whole SVG.
         legend: labels with the classes of their lines.
         text: what was measured.
-        claims: of the paper, judged.
+        claims: of the paper or of our own, judged.
         sources: titles and anchors of where the numbers come from.
         grid: the numbers.
     """

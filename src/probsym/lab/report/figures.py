@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
-from probsym.lab.report.charts import Line, Span, Track, dot_chart, ends, kind_of, line_chart, shade
+from probsym.lab.report.charts import GREY, Line, Span, Track, dot_chart, ends, kind_of, line_chart, shade
 from probsym.lab.report.document import Cell, Figure, Grid
 from probsym.lab.report.drawing import Axes, Drawing, Tracks
 from probsym.lab.report.gathered import Analysed, Row, labels_of
-from probsym.lab.report.judges import means, pairs_of
+from probsym.lab.report.groups import alike, means, pairs_of, shared
 from probsym.lab.report.names import colours_of, naturally, number, said, slug
 from probsym.lab.report.other_figures import OTHER_FIGURES
 from probsym.lab.report.paper_figures import PAPER_FIGURES
+from probsym.lab.results import average
 
 FIGURES = (*PAPER_FIGURES, *OTHER_FIGURES)
 """A new figure is one more object in either file; analyses that have none are shown as tables."""
-REFERENCE, GREY = "uniform", 7
+REFERENCE = "uniform"
 LONGEST = 60
 
 
@@ -79,6 +79,8 @@ def drawn(drawing: Drawing, files: Sequence[Analysed], grid: Grid | None = None)
                 for title, tracks in zip(titles, drawn_tracks, strict=True)
             ]
             legend |= {dot[0]: shade(dot[2]) for one in drawn_tracks for track in one for dot in track.dots}
+            marked = [label for one in drawn_tracks for track in one for label, _ in track.references]
+            legend |= {label: f"{shade(GREY)} reference" for label in marked}
     title = f"{drawing.title}: {of}" if of.strip("/") else drawing.title
     return Figure(
         f"{title} ({drawing.paper})" if drawing.paper else title,
@@ -86,72 +88,91 @@ def drawn(drawing: Drawing, files: Sequence[Analysed], grid: Grid | None = None)
         charts,
         list(legend.items()),
         drawing.text,
-        [claim.on(files) for claim in drawing.claims],
+        [claim.on(files, drawing.paper) for claim in drawing.claims],
         [(file.file, file.anchor) for file in files],
         grid,
     )
 
 
 def lines_of(drawing: Drawing, panel: Axes, files: Sequence[Analysed], labels: dict[str, str]) -> list[Line]:
-    """One line for each run and series, or for each row and series if runs are joined."""
+    """One line for each run and series.
+
+    If runs are joined, one for each row, settings and series: the mean over seeds where all of them have a point, and
+    through runs with other draws in training, each of which adds points of its own.
+    """
     lines: dict[tuple[str, str], list[tuple[float, float]]] = {}
     reference: list[tuple[float, float]] = []
-    for file in files:
-        for row in drawing.rows(file.rows):
-            label = ", ".join(_titles(drawing, file, row, labels))
-            points = pairs_of([row], panel.x, panel.y)
-            if points:
-                lines.setdefault((label, "" if drawing.joined else file.anchor), []).extend(points)
-            reference += pairs_of([row], panel.x, panel.reference)
+    groups = alike(files, training_draws=True) if drawing.joined else {file.anchor: [file] for file in files}
+    for group, some in groups.items():
+        for seeds in alike(some).values():
+            chosen = [drawing.rows(file.rows) for file in seeds]
+            common = shared(chosen, panel.x)
+            for rows in chosen:
+                for row in rows:
+                    label = ", ".join(_titles(drawing, group if len(groups) > 1 else "", seeds[0], row, labels))
+                    points = [(x, y) for x, y in pairs_of([row], panel.x, panel.y) if x in common]
+                    if points:
+                        lines.setdefault((label, group), []).extend(points)
+                    reference += pairs_of([row], panel.x, panel.reference)
     ordered = sorted(lines, key=lambda one: naturally(one[0])) if drawing.joined else list(lines)
     colours = colours_of([label for label, _ in ordered])
     found = [Line(key[0], means(lines[key]), colours[key[0]]) for key in ordered]
     return found + ([Line(REFERENCE, means(reference), GREY, dashed=True)] if reference else [])
 
 
-def _titles(drawing: Drawing, file: Analysed, row: Row, labels: dict[str, str]) -> list[str]:
+def _titles(drawing: Drawing, group: str, file: Analysed, row: Row, labels: dict[str, str]) -> list[str]:
+    """What tells a line from others: its run, or its group if there are several, and its series."""
     series = [
         f"{column.replace('_', ' ')} {said(row[column])}"
         if number(row.get(column)) is not None
         else said(row.get(column))
         for column in drawing.series
     ]
-    if series and (drawing.joined or drawing.apart):
-        return series
-    return [file.row.partition("/")[2] if drawing.joined else labels[file.anchor], *series]
+    short = group.partition("/")[2]
+    if drawing.joined:
+        return [short, *series] if short else series or [file.row.partition("/")[2]]
+    return series if series and drawing.apart else [labels[file.anchor], *series]
 
 
 def tracks_of(drawing: Drawing, panel: Tracks, files: Sequence[Analysed], labels: dict[str, str]) -> list[Track]:
-    """One track for each run and what the panel's columns say, with means over rows that share them."""
-    tracks: dict[str, list[Row]] = {}
-    for file in files:
-        for row in drawing.rows(file.rows):
-            titles = [] if drawing.joined or drawing.apart else [labels[file.anchor]]
-            title = " · ".join([*titles, *(said(row.get(column)) for column in panel.by)])
-            tracks.setdefault(title, []).append(row)
+    """One track for each run and what the panel's columns say; if runs are joined, for each row and settings.
+
+    Dots are means over the rows of a track.
+    """
+    groups = alike(files, training_draws=True) if drawing.joined else {file.anchor: [file] for file in files}
+    tracks: dict[tuple[str, str], list[Row]] = {}
+    for group, some in groups.items():
+        of = group.partition("/")[2] if drawing.joined else "" if drawing.apart else labels[some[0].anchor]
+        for row in (row for file in some for row in drawing.rows(file.rows)):
+            first = [of] if of and not (drawing.joined and len(groups) == 1) else []
+            title = " · ".join([*first, *(said(row.get(column)) for column in panel.by)])
+            tracks.setdefault((group, title), []).append(row)
     names = list(panel.values)
     if panel.dots:
         names = list(dict.fromkeys(said(row.get(panel.dots)) for rows in tracks.values() for row in rows))
     colours = colours_of([name.replace("_", " ") for name in names])
     found = []
-    for title, rows in tracks.items():
+    for (_, title), rows in tracks.items():
         dots = []
         for name in names:
             chosen = [row for row in rows if said(row.get(panel.dots)) == name] if panel.dots else rows
-            column = panel.values[0] if panel.dots else name
-            values = [value for value in (number(row.get(column)) for row in chosen) if value is not None]
-            margins = [value for value in (number(row.get(panel.margin)) for row in chosen) if value is not None]
+            values = _numbers(chosen, panel.values[0] if panel.dots else name)
+            margins = _numbers(chosen, panel.margin)
             if values:
                 label = name.replace("_", " ")
-                margin = 2 * statistics.fmean(margins) if margins else 0.0
-                dots.append((label, statistics.fmean(values), colours[label], margin))
-        found.append(Track(title, dots))
+                dots.append((label, average(values), colours[label], 2 * average(margins) if margins else 0.0))
+        marked = next((values for column in panel.reference if (values := _numbers(rows, column))), [])
+        found.append(Track(title, dots, [(panel.reference_title, average(marked))] if marked else []))
     return found
+
+
+def _numbers(rows: Sequence[Row], column: str) -> list[float]:
+    return [value for value in (number(row.get(column)) for row in rows) if value is not None]
 
 
 def rows_of(files: Sequence[Analysed]) -> Grid:
     """The rows themselves, of all these files."""
-    labels = labels_of(files)
+    labels = labels_of(files, seeds=False)
     columns = list(dict.fromkeys(name for file in files for row in file.rows for name in row))
     rows = [
         (

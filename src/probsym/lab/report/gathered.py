@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from probsym.errors import RunError
-from probsym.lab.report.names import Name, in_words, parted, slug
-from probsym.lab.results import is_result, json_files, read_curve, read_json
+from probsym.lab.report.names import Name, parted, slug
+from probsym.lab.results import check_result, in_words, is_result, json_files, newest, read_curve, read_json
 
 Row = Mapping[str, Any]
 BENCHMARKS = "benchmarks"
+CHECKED = "check"
+"""Rows of `testing.assert_equivariant`, as the demonstration writes them."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,17 @@ class Run(Source):
         return parted(self.row)
 
     @property
+    def seed(self) -> str:
+        return str(self.content["seed"])
+
+    @property
     def changed(self) -> str:
         return in_words(self.content.get("changed"))
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What only one run should have."""
+        return (self.row, self.changed, self.seed)
 
     @cached_property
     def curve(self) -> list[dict[str, float]]:
@@ -57,7 +68,7 @@ class Analysed(Source):
 
     @property
     def run(self) -> Mapping[str, Any]:
-        return self.content["run"] or {}
+        return self.content.get("run") or {}
 
     @property
     def analysis(self) -> str:
@@ -83,14 +94,34 @@ class Analysed(Source):
     def changed(self) -> str:
         return in_words(self.run.get("changed"))
 
+    @property
+    def trained(self) -> str:
+        """Changed settings but for the draws in training: what runs have in common that differ in these alone."""
+        return in_words({name: value for name, value in (self.run.get("changed") or {}).items() if name != "samples"})
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What only one file should have; studies of no run are told apart by their files."""
+        return (self.analysis, self.row, self.changed, self.seed) if self.row else (self.file,)
+
+    def of(self, run: Run) -> bool:
+        """Whether this was asked of that run, and not of another one like it."""
+        same_date = self.run.get("date") in (None, run.content["date"])
+        return (self.row, self.changed, self.seed) == run.key and same_date
+
 
 @dataclass(frozen=True)
 class Gathered:
-    """All that one report is about."""
+    """All that one report is about.
+
+    Of runs with the same row, settings and seed, and of analyses of such runs, only the newest; the others are older.
+    """
 
     runs: Sequence[Run] = ()
     analyses: Sequence[Analysed] = ()
     benchmarks: Sequence[Source] = ()
+    older_runs: Sequence[Run] = ()
+    older_analyses: Sequence[Analysed] = ()
 
     @cached_property
     def results(self) -> dict[str, list[Mapping[str, Any]]]:
@@ -113,8 +144,11 @@ def gather(folder: Path) -> Gathered:
     return found
 
 
-def gather_runs(folders: Iterable[Path]) -> Gathered:
-    """Finished runs: those folders, or whatever runs are under them."""
+def gather_runs(folders: Iterable[Path], results: Path | None = None) -> Gathered:
+    """Finished runs: those folders, or whatever runs are under them; and what was asked of them.
+
+    Analyses are read from the folder of the run, and from a folder of results if there is one.
+    """
     files: dict[Path, str] = {}
     for folder in folders:
         found = sorted(folder.rglob("result.json"))
@@ -124,7 +158,10 @@ def gather_runs(folders: Iterable[Path]) -> Gathered:
             if not is_result(read_json(path)):
                 raise RunError(f"Expected {path} to be the result of a run (got something else)")
             files |= {one.resolve(): str(one) for one in sorted(path.parent.glob("*.json"))}
-    return _sorted_out(files.items())
+    asked = [path for path in json_files(results) if path.resolve() not in files] if results else []
+    gathered = _sorted_out([*files.items(), *((path, str(path)) for path in asked if _is_analysis(read_json(path)))])
+    analyses = [one for one in gathered.analyses if any(one.of(run) for run in gathered.runs)]
+    return replace(gathered, analyses=analyses)
 
 
 def _sorted_out(files: Iterable[tuple[Path, str]]) -> Gathered:
@@ -132,36 +169,61 @@ def _sorted_out(files: Iterable[tuple[Path, str]]) -> Gathered:
     anchors = _Anchors()
     for path, name in files:
         content = read_json(path)
-        if not isinstance(content, dict):
-            continue
         if is_result(content):
-            if not isinstance(content["metrics"], dict):
-                raise RunError(f"Expected {path} to have metrics by name (got {content['metrics']!r})")
+            check_result(path, content)
             curve = path.with_name("curve.csv") if path.name == "result.json" else path.with_suffix(".csv")
             anchor = anchors.new(f"run {content['row']} {in_words(content.get('changed'))}")
             runs.append(Run(name, anchor, content, curve))
         elif _is_analysis(content):
+            _check_analysis(path, content)
             analyses.append(Analysed(name, anchors.new(f"analysis {Path(name).with_suffix('')}"), content))
-        elif Path(name).parts[0] == BENCHMARKS or "benchmark" in content:
+        elif isinstance(content, dict) and (Path(name).parts[0] == BENCHMARKS or "benchmark" in content):
             benchmarks.append(Source(name, anchors.new(f"benchmark {Path(name).stem}"), content))
-    return Gathered(runs, analyses, benchmarks)
+    counted = {id(one) for one in newest(run.content for run in runs)}
+    asked: dict[tuple[str, ...], Analysed] = {}
+    for one in sorted(analyses, key=lambda one: str(one.content.get("date", ""))):
+        asked[one.key] = one
+    return Gathered(
+        [run for run in runs if id(run.content) in counted],
+        [one for one in analyses if asked[one.key] is one],
+        benchmarks,
+        [run for run in runs if id(run.content) not in counted],
+        [one for one in analyses if asked[one.key] is not one],
+    )
 
 
-def _is_analysis(content: Mapping[str, Any]) -> bool:
-    has_rows = "analysis" in content and isinstance(content.get("rows"), list)
-    return has_rows and isinstance(content.get("run"), dict | None)
+def _is_analysis(content: Any) -> bool:
+    return isinstance(content, dict) and "analysis" in content and isinstance(content.get("rows"), list)
 
 
-def labels_of(sources: Sequence[Run | Analysed]) -> dict[str, str]:
-    """A short name for each by its anchor: the row without the task, and the settings where a row has several."""
+def _check_analysis(path: Path, content: Mapping[str, Any]) -> None:
+    run = content.get("run")
+    if not isinstance(run, dict | None):
+        raise RunError(f"Expected {path} to name the run that was asked, or none (got {run!r})")
+    changed = (run or {}).get("changed")
+    if not isinstance(changed, dict | None):
+        raise RunError(f"Expected {path} to have changed settings by name (got {changed!r})")
+
+
+def labels_of(sources: Sequence[Run | Analysed], seeds: bool = True) -> dict[str, str]:
+    """A short name for each by its anchor: the row without the task.
+
+    With the settings where a row has several, and with the seed where a row with these settings has several.
+    """
     settings: dict[str, set[str]] = {}
+    numbers: dict[tuple[str, str], set[str]] = {}
     for one in sources:
         settings.setdefault(one.row, set()).add(one.changed)
-    return {
-        one.anchor: (one.row.partition("/")[2] or one.file)
-        + (f", {one.changed or 'as in the paper'}" if len(settings[one.row]) > 1 else "")
-        for one in sources
-    }
+        numbers.setdefault((one.row, one.changed), set()).add(one.seed)
+    found = {}
+    for one in sources:
+        parts = [one.row.partition("/")[2] or one.file]
+        if len(settings[one.row]) > 1:
+            parts.append(one.changed or "as in the paper")
+        if seeds and len(numbers[one.row, one.changed]) > 1:
+            parts.append(f"seed {one.seed}")
+        found[one.anchor] = ", ".join(parts)
+    return found
 
 
 class _Anchors:

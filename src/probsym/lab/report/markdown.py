@@ -53,7 +53,7 @@ def _lines(document: Document) -> Iterator[str]:
 
 def _figure(figure: Figure) -> Iterator[str]:
     yield f"### {escaped(figure.title)}\n\n{escaped(figure.text)}\n"
-    for claim, rule, verdict in figure.claims:
+    for claim, rule, verdict, _ in figure.claims:
         yield f"- {escaped(claim)} **{verdict.state}**: {escaped(verdict.numbers)}. {escaped(rule)}\n"
     if figure.grid is not None:
         yield f"{grid_as_markdown(figure.grid)}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 METHODS = ("ga", "ps", "canonical", "fa", "ps-fixed-noise", "from-haar")
@@ -32,23 +32,15 @@ def parted(row: str) -> Name:
     return Name(task, rest, "")
 
 
-def in_words(changed: Mapping[str, Any] | None) -> str:
-    """Changed settings on one line, nothing if none was changed.
-
-    >>> in_words({"validate_every": 10, "epochs": 1000, "also_test_samples": [1, 2]})
-    'also_test_samples=1,2, epochs=1000, validate_every=10'
-    """
-    return ", ".join(
-        f"{name}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
-        for name, value in sorted((changed or {}).items())
-    )
-
-
 def number(value: Any) -> float | None:
     """A finite number, or None for whatever else stands there."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    try:
+        found = float(value)
+    except OverflowError:  # an integer that is too large
+        return None
+    return found if math.isfinite(found) else None
 
 
 def said(value: Any, digits: int = 4) -> str:
@@ -59,7 +51,7 @@ def said(value: Any, digits: int = 4) -> str:
     """
     found = number(value)
     if found is None:
-        return "" if value is None else str(value)
+        return "" if value is None else "not finite" if isinstance(value, float) else str(value)
     return f"{found:.0f}" if found == round(found) and abs(found) < 1e9 else f"{found:.{digits}g}"
 
 

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from probsym.lab.report import judges
 from probsym.lab.report.claims import Claim
-from probsym.lab.report.drawing import Axes, Drawing, Tracks
-from probsym.lab.report.gathered import Row
-from probsym.lab.report.paper_figures import FALLING
-
-
-def whole(rows: Sequence[Row]) -> list[Row]:
-    """Rows about the whole test set."""
-    return [row for row in rows if row.get("part", "all") == "all"]
-
-
-def independent(rows: Sequence[Row]) -> list[Row]:
-    """Of these, rows of independent draws."""
-    return [row for row in whole(rows) if row.get("coupling", "independent") == "independent"]
-
+from probsym.lab.report.drawing import Axes, Drawing, Tracks, independent, whole
+from probsym.lab.report.falling import FALLING, falls_with_draws, spread
 
 OTHER_FIGURES: tuple[Drawing, ...] = (
     Drawing(
@@ -28,7 +14,7 @@ OTHER_FIGURES: tuple[Drawing, ...] = (
         "Mean loss over the test set, independent draws.",
         (Axes("test loss", "draws", "loss", log_x=True, log_y=True),),
         claims=(
-            Claim("More draws in inference help every model.", FALLING, judges.falls_with_draws("loss", "spread")),
+            Claim("More draws in inference help every model.", FALLING, falls_with_draws("loss", spread, independent)),
         ),
         rows=independent,
     ),
@@ -83,7 +69,8 @@ EQUIVARIANCE = Drawing(
     claims=(
         Claim(
             "Symmetrized models are equivariant: with the noise moved along, moving the input moves the output.",
-            "Supported if no output changes by more than a millionth of what the move changes, for every run and move.",
+            "Supported if for every run and move no output is off by more than a millionth of the predictions' root "
+            "mean square, or in files that lack this, of what the move changes.",
             judges.equivariant,
         ),
     ),

@@ -90,7 +90,7 @@ def _cell(cell: Cell) -> str:
     text = escape(cell.text)
     parts = [f'<a href="#{escape(cell.link)}">{text}</a>' if cell.link and text else text]
     if cell.mark is not None:
-        words = escape(cell.mark.words)
+        words = escape(f"{cell.mark.words}: {cell.mark.detail}" if cell.mark.detail else cell.mark.words)
         parts.append(
             f'<span class="mark {cell.mark.kind}" title="{words}"><span aria-hidden="true">{cell.mark.sign}</span>'
             f'<span class="unseen">{words}</span></span>'

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from probsym.lab.report.claims import SIGNS
 from probsym.lab.report.costs import benchmark_grids, cost_grid
 from probsym.lab.report.curves import curve_figures
 from probsym.lab.report.document import Block, Cell, Document, Figure, Grid, Mark, Section, row_of
 from probsym.lab.report.figures import drawn, figures, grouped, rows_of
-from probsym.lab.report.gathered import Analysed, Gathered, Source
+from probsym.lab.report.gathered import CHECKED, Analysed, Gathered, Run, Source
 from probsym.lab.report.marks import ALL, LEGEND
 from probsym.lab.report.names import counted, said, slug
 from probsym.lab.report.other_figures import EQUIVARIANCE
-from probsym.lab.report.paper_tables import control_grids, marks_of, other_grid, paper_grids
+from probsym.lab.report.paper_tables import NOT_FINITE, control_grids, other_grid, paper_grids, tally
 
 TITLE = "Probabilistic symmetrization: our numbers and the paper's"
 LEAD = (
     "Made by probsym from result files and nothing else. Every number of ours leads to the file, command, commit and "
     "hardware that it came from.",
 )
-CHECKED = "check"
-"""Rows of `testing.assert_equivariant`, as the demonstration writes them."""
 
 
 def documented(gathered: Gathered, title: str = TITLE, lead: Sequence[str] = LEAD) -> Document:
@@ -35,7 +32,7 @@ def documented(gathered: Gathered, title: str = TITLE, lead: Sequence[str] = LEA
     controls = control_grids(gathered)
     benchmarks = benchmark_grids(gathered.benchmarks)
     sections = (
-        Section("At a glance", "glance", _glance(gathered, grids, [*shown, *evenness])),
+        Section("At a glance", "glance", _glance(gathered, [*shown, *evenness])),
         Section("The paper's tables", "tables", [LEGEND, *grids] if grids else []),
         Section("What separation counts are worth", "controls", [CONTROLS, *controls] if controls else []),
         Section("Rows beside the paper's", "others", [other] if other else []),
@@ -57,27 +54,49 @@ CONTROLS = (
 BENCHMARKS = "Every number of every benchmark file, the latest file first."
 
 
-def _glance(gathered: Gathered, grids: Sequence[Grid], shown: Sequence[Block]) -> list[Block]:
+def _glance(gathered: Gathered, shown: Sequence[Block]) -> list[Block]:
     tasks = dict.fromkeys(run.name.task for run in gathered.runs)
     rows = {run.row for run in gathered.runs}
     blocks: list[Block] = [
         f"{counted(len(gathered.runs), 'run')} of {counted(len(rows), 'row')} in {counted(len(tasks), 'task')}: "
         f"{', '.join(tasks)}."
     ]
-    tally = Counter(marks_of(grids))
-    if tally:
-        words = ", ".join(f"{tally[mark]} {mark.words} ({mark.sign})" for mark in ALL if mark in tally)
-        blocks.append(f"Beside the paper's numbers, ours are: {words}.")
+    counts = tally(gathered)
+    if counts:
+        words = [f"{counts[mark.kind]} {mark.words} ({mark.sign})" for mark in ALL if mark.kind in counts]
+        words += [f"{counts[NOT_FINITE]} {NOT_FINITE}"] if NOT_FINITE in counts else []
+        blocks.append(f"Beside the paper's numbers, ours with nothing changed are: {', '.join(words)}.")
+    blocks += _older(gathered)
     judged = [(figure, claim) for figure in shown if isinstance(figure, Figure) for claim in figure.claims]
-    claims = [
-        row_of(Cell(claim.claim, link=figure.anchor), figure.title, _state(claim.verdict.state))
-        for figure, claim in judged
-    ]
-    if claims:
-        blocks.append(
-            Grid("What the paper claims, and what our rows say", ("claim", "figure", "our rows"), claims, words=3)
-        )
+    for title, papers in (("What the paper claims", True), ("What we claim ourselves", False)):
+        claims = [
+            row_of(Cell(claim.claim, link=figure.anchor), figure.title, _state(claim.verdict.state))
+            for figure, claim in judged
+            if bool(claim.paper) == papers
+        ]
+        if claims:
+            head = ("claim", "figure", "our rows")
+            blocks.append(Grid(f"{title}, and what our rows say", head, claims, words=len(head)))
     return blocks
+
+
+def _older(gathered: Gathered) -> Iterator[str]:
+    """Which files do not count, since there are newer ones of the same."""
+    for one in gathered.older_runs:
+        newer = next(run for run in gathered.runs if run.key == one.key)
+        precisions = [str(run.content.get("precision", "not known")) for run in (one, newer)]
+        words = (
+            f" The one in precision {precisions[0]}, the other in {precisions[1]}." if len(set(precisions)) > 1 else ""
+        )
+        yield f"Run twice: {_words(one)}. {one.file} does not count beside the newer {newer.file}.{words}"
+    for asked in gathered.older_analyses:
+        latest = next(other for other in gathered.analyses if other.key == asked.key)
+        of = f"{asked.analysis} of {_words(asked)}"
+        yield f"Asked twice: {of}. {asked.file} does not count beside the newer {latest.file}."
+
+
+def _words(one: Run | Analysed) -> str:
+    return f"{one.row}, seed {one.seed}" + (f", {one.changed}" if one.changed else "")
 
 
 def _state(state: str) -> Cell:
@@ -108,11 +127,10 @@ def _equivariance(files: Sequence[Analysed]) -> list[Block]:
 
 def _provenance(gathered: Gathered) -> list[Block]:
     kinds: dict[str, list[tuple[str, Source]]] = {}
-    for run in gathered.runs:
-        words = f"{run.row}, seed {run.content['seed']}" + (f", {run.changed}" if run.changed else "")
-        kinds.setdefault(f"Runs: {run.name.task}", []).append((words, run))
-    for one in gathered.analyses:
-        of = f" of {one.row}, seed {one.seed}" if one.row else ""
+    for run in (*gathered.runs, *gathered.older_runs):
+        kinds.setdefault(f"Runs: {run.name.task}", []).append((_words(run), run))
+    for one in (*gathered.analyses, *gathered.older_analyses):
+        of = f" of {_words(one)}" if one.row else ""
         kinds.setdefault(f"Analyses: {one.name.task or 'of no run'}", []).append((f"{one.analysis}{of}", one))
     for source in gathered.benchmarks:
         kinds.setdefault("Benchmarks", []).append((str(source.content.get("benchmark", "")), source))

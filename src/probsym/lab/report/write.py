@@ -31,14 +31,18 @@ def write_report(
     title: str = TITLE,
     lead: Sequence[str] = LEAD,
 ) -> tuple[Path, Path]:
-    """Write the page, and its tables as Markdown; both paths."""
+    """Write the page, and its tables as Markdown, both or neither; both paths."""
     places = check_places(page, markdown)
     document = documented(gathered, title, lead)
+    begun: list[Path] = []
     for path, text in zip(places, (as_page(document), as_markdown(document)), strict=True):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
+                begun.append(path)
                 file.write(text)
         except OSError as error:
+            for one in begun:
+                one.unlink(missing_ok=True)
             raise RunError(f"Expected to write a report to {path} (got: {error})") from error
     return places
