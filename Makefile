@@ -1,4 +1,5 @@
 PYTHON ?= python3
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -9,7 +10,7 @@ demo: $(READY)  ## one MLP under three symmetrizations: a few minutes, a table, 
 	$(BIN)/probsym demo
 
 test: $(READY)  ## the whole test suite, doctests included
-	$(BIN)/python -m pytest $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(JOBS) $(ARGS)
 
 lint: $(READY)  ## formatting, lint and types
 	$(BIN)/ruff format --check .

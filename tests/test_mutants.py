@@ -100,8 +100,6 @@ def statistics_over_padding(monkeypatch: pytest.MonkeyPatch) -> None:
 @mutant(coupled, "S", "Haar", "garbage", F64)
 def padding_not_zeroed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "zero_padding", lambda x, term, masks: x)
-    right = Order.sort
-    monkeypatch.setattr(Order, "sort", lambda self, x, axis=-1: right(Order(self.index), x, axis))
 
 
 @mutant(coupled, "S", "Haar", "holes", F64)
