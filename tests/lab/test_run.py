@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from probsym.errors import ProbsymError, RunError
+from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.run import Options, load_run, make_fabric, read_run
 from tests.lab.cases import CPU, PS, SEPARATION, metrics_of, run_quietly
 
@@ -37,6 +38,24 @@ def test_mixed_precision_trains(tmp_path: Path) -> None:
     (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=options)
     assert found["precision"] == "bf16-mixed"
     assert found["metrics"]["test_loss"] > 0
+
+
+def test_a_run_goes_on_in_no_other_precision(tmp_path: Path) -> None:
+    """Neither a finished one, nor one that was interrupted; the same precision is fine, and an older checkpoint too."""
+    mixed = replace(CPU, precision="bf16-mixed")
+    run_quietly(PS, tmp_path, changes=["epochs=1"])
+    with pytest.raises(RunError, match=r"^Expected the run in .* to be in bf16-mixed \(got 32-true\)$"):
+        run_quietly(PS, tmp_path, changes=["epochs=1"], options=mixed, resume=True)
+    (tmp_path / PS.name / "seed-0" / "result.json").unlink()
+    with pytest.raises(RunError, match=r"^Expected precision 32-true, in which .* began \(got bf16-mixed\)$"):
+        run_quietly(PS, tmp_path, changes=["epochs=1"], options=mixed, resume=True)
+    assert run_quietly(PS, tmp_path, changes=["epochs=1"], resume=True)
+    checkpoint = tmp_path / PS.name / "seed-0" / "checkpoint.pt"
+    state = load_checkpoint(checkpoint)
+    del state["precision"]
+    save_checkpoint(state, checkpoint)
+    (tmp_path / PS.name / "seed-0" / "result.json").unlink()
+    assert run_quietly(PS, tmp_path, changes=["epochs=1"], options=mixed, resume=True)
 
 
 def test_another_run_into_the_same_folder_is_refused(tmp_path: Path) -> None:

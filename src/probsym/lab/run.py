@@ -162,6 +162,10 @@ class Job:
             result = read_run(folder)
             if settings_of(result, folder) != self.settings:
                 raise RunError(f"Expected the run in {folder} to have the same settings (got {result['settings']})")
+            if result.get("precision", self.options.precision) != self.options.precision:
+                raise RunError(
+                    f"Expected the run in {folder} to be in {self.options.precision} (got {result['precision']})"
+                )
             self._check_kept(folder)
         else:
             with shown(console, f"{self.recipe.name} seed {seed}") as show:
@@ -222,7 +226,7 @@ def _trained(
 ) -> tuple[dict[str, Any], list[dict[str, float]]]:
     from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415, slow to import, and only training writes
 
-    training = Training(engine, recipe, seed, folder, options.checkpoint_every, options.keep_every)
+    training = Training(engine, recipe, seed, folder, options.checkpoint_every, options.keep_every, options.precision)
     if training.resume():
         show(training.epoch, engine.settings.epochs, "resumed")
     writer = (

@@ -63,6 +63,7 @@ class Training:
         every: seconds between checkpoints; 0 for one after every step.
         keep_every: epochs from one file of kept weights to the next, the first before training; the last epoch's are
             kept whatever it is. None keeps none, or goes on as the checkpoint says.
+        precision: in which the engine works, by name; a run goes on in no other. None asks for nothing.
     """
 
     def __init__(
@@ -73,11 +74,12 @@ class Training:
         folder: Path,
         every: float = 60.0,
         keep_every: int | None = None,
+        precision: str | None = None,
     ) -> None:
         if keep_every is not None and keep_every < 1:
             raise RangeError(f"Expected keep_every to be 1 or more (got {keep_every})")
         self.engine, self.recipe, self.seed, self.every, self.keep_every = engine, recipe, seed, every, keep_every
-        self.path = folder / "checkpoint.pt"
+        self.path, self.precision = folder / "checkpoint.pt", precision
         self.progress = Progress()
         self.settings = engine.settings
         engine.model.load_state_dict(initial_weights(recipe, engine.settings, seed))
@@ -101,6 +103,11 @@ class Training:
         if found != wanted:
             raise RunError(f"Expected {self.path} to be of {wanted} (got {found})")
         self._go_on_keeping(state.get("keep_every", self.keep_every))  # older checkpoints do not say
+        before = state.get("precision")  # nor this
+        if None not in (before, self.precision) and before != self.precision:
+            raise RunError(
+                f"Expected precision {before}, in which the run in {self.path.parent} began (got {self.precision})"
+            )
         try:
             best = {name: Best(**one) for name, one in state["best"].items()}
             self.progress = Progress(state["step"], state["loss"], state["seconds"], state["curve"], best)
@@ -216,6 +223,7 @@ class Training:
                 "seed": self.seed,
                 "settings": asdict(self.settings),
                 "keep_every": self.keep_every,
+                "precision": self.precision,
                 **self.engine.state(),
                 "step": progress.step,
                 "loss": progress.loss,
