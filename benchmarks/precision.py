@@ -21,11 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rich.console import Console
 
 from benchmarks.record import finish
+from probsym.lab.final_test import metric_names
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, closest
 from probsym.lab.recipes import RECIPES
 from probsym.lab.run import PRECISIONS, Options, make_fabric, run
-from probsym.lab.training import make_engine, metric_names
+from probsym.lab.training import make_engine
 
 
 def errors(name: str, metric: str, seeds: list[int], changes: list[str], options: Options, folder: Path) -> list[float]:

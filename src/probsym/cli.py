@@ -106,10 +106,10 @@ def evaluate(
     """The test metrics of a finished run, again or with other draws."""
     from dataclasses import replace
 
+    from probsym.lab.final_test import report_on_test
     from probsym.lab.recipe import closest
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, load_run, read_run
-    from probsym.lab.training import report_on_test
 
     result = read_run(folder)
     engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device, precision=precision))

@@ -18,11 +18,12 @@ from probsym.lab import backbones
 from probsym.lab.analyses import ANALYSES
 from probsym.lab.analyses.analysis import Questions
 from probsym.lab.examples import NO_TARGET, PackedExamples
+from probsym.lab.final_test import report_on_test
 from probsym.lab.past import Past, keep_weights
 from probsym.lab.recipe import Recipe
 from probsym.lab.recipes import molecules, pattern
 from probsym.lab.run import Options, make_fabric
-from probsym.lab.training import Training, initial_weights, make_engine, report_on_test
+from probsym.lab.training import Training, initial_weights, make_engine
 from probsym.samplers import Noise
 from probsym.symmetrized import Symmetrized
 from probsym.testing import assert_equivariant

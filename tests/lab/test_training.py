@@ -14,11 +14,12 @@ from torch import Tensor
 from probsym.errors import NonFiniteError, RunError, Stopped
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.examples import Splits
+from probsym.lab.final_test import metric_names
 from probsym.lab.interrupts import graceful
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.results import read_curve, write_curve
 from probsym.lab.run import Options, make_fabric
-from probsym.lab.training import make_engine, metric_names
+from probsym.lab.training import make_engine
 from tests.lab.cases import FAILING, METHODS, PLAIN, PS, SETTINGS, Tiny, build, build_plain, engine_of, training_of
 
 

@@ -160,13 +160,10 @@ def _kept(rows: Sequence[Row]) -> Verdict:
 
 
 def _rivals(files: Sequence[Analysed]) -> Iterator[tuple[Analysed, Analysed]]:
+    def alike(one: Analysed) -> tuple[object, ...]:
+        return one.name.task, one.name.base, one.seed, one.changed
+
     for ps in files:
         for ga in files:
-            same = (ps.name.task, ps.name.base, ps.seed, ps.changed) == (
-                ga.name.task,
-                ga.name.base,
-                ga.seed,
-                ga.changed,
-            )
-            if same and (ps.name.method, ga.name.method) == ("ps", "ga"):
+            if alike(ps) == alike(ga) and (ps.name.method, ga.name.method) == ("ps", "ga"):
                 yield ps, ga
