@@ -11,7 +11,8 @@ def moments(left: Tensor, right: Tensor, axes: Sequence[int]) -> Tensor:
     """`M[r, i, j]`, the sum of left * right over all entries with i and j on an axis, and then over the axes.
 
     Shapes: left and right (rows, ..., n, ...) alike, in low precision; the result is float32 (rows, n, n). Products of
-    numbers in low precision are exact in float32, so nothing is lost but by summing.
+    numbers in low precision are exact in float32, so nothing is lost but by summing. Of contiguous arrays, an axis right
+    after the rows or at the end is summed around without a copy.
 
     It is an operation of its own since compilers do not know products of one precision with results in another.
 
@@ -22,7 +23,8 @@ def moments(left: Tensor, right: Tensor, axes: Sequence[int]) -> Tensor:
     """
     total: Tensor | None = None
     for axis in axes:
-        one, other = (x.movedim(axis, 1).flatten(2) for x in (left, right))
+        last = axis in (-1, left.dim() - 1)
+        one, other = (x.flatten(1, -2).mT if last else x.movedim(axis, 1).flatten(2) for x in (left, right))
         found = _product(one, other.mT)
         total = found if total is None else total.add_(found)
     assert total is not None

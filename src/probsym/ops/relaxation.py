@@ -116,7 +116,7 @@ class _StraightThrough(torch.autograd.Function):
         outwards: bool,
         low: torch.dtype | None,
     ) -> Tensor:
-        ctx.save_for_backward(x if low is None else x.to(low), points, rate, a, b)
+        ctx.save_for_backward(x if low is None else _outermost(x, axes, low)[0], points, rate, a, b)
         ctx.axes, ctx.outwards, ctx.low = axes, outwards, low
         return x.view_as(x)
 
@@ -172,12 +172,19 @@ def _kernel_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx
 
 def _dense_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx: Any) -> tuple[Tensor, ...]:
     """As `_kernel_gradients`, with M built by products in low precision that are summed in float32."""
-    gradient = gradient.to(x.dtype)
+    gradient, axes = _outermost(gradient, ctx.axes, x.dtype)
     left, right = (gradient, x) if ctx.outwards else (x, gradient)
-    found = moments(left, right, list(ctx.axes))
+    found = moments(left, right, axes)
     points, rate, a, b = (part.to(found.dtype) for part in kernel)
     sums = Sums(*(part.to(kernel[0].dtype) for part in sums_of(points, rate, a, b, found)))
     return _from_sums(sums, kernel[0], kernel[1])
+
+
+def _outermost(x: Tensor, axes: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, list[int]]:
+    """x (rows, ...) contiguous with the first of the axes in front and the last behind, and where they are then."""
+    ends = axes[:1] + axes[1:][-1:]
+    order = [0, axes[0], *(i for i in range(1, x.dim()) if i not in ends), *ends[1:]]
+    return x.permute(order).to(dtype, memory_format=torch.contiguous_format), [order.index(axis) for axis in axes]
 
 
 def _from_sums(sums: Sums, points: Tensor, rate: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
