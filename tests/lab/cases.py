@@ -40,7 +40,7 @@ class Tiny(Classification):
         starts = (0, self.sizes[0], sum(self.sizes[:2]))
         return Splits(
             *(
-                as_examples(decorated_cycles(size, NODES, generator), start)
+                as_examples(decorated_cycles(size, NODES, generator), start, ranks=True)
                 for size, start in zip(self.sizes, starts, strict=True)
             )
         )
@@ -86,7 +86,7 @@ class Plain(nn.Module):
 
 def build(settings: Settings, method: str = "ps", dropout: float = 0.0) -> nn.Module:
     base = bases.MLP([NODES * NODES + 2 * NODES, 16, 1], shape=(), dropout=dropout)
-    return symmetrized_graphs(base, method, settings, "")
+    return symmetrized_graphs(base, method, settings, "", ranks=True)
 
 
 def build_precise(settings: Settings) -> nn.Module:
@@ -99,11 +99,11 @@ def build_plain(settings: Settings) -> nn.Module:
 
 def build_separating(settings: Settings) -> nn.Module:
     base = bases.MLP([NODES * NODES + 2 * NODES, 8, 4], activation="tanh")
-    return symmetrized_graphs(base, "ga", settings, "k")
+    return symmetrized_graphs(base, "ga", settings, "k", ranks=True)
 
 
 def separation_graphs() -> Any:
-    return as_examples(decorated_cycles(8, NODES, torch.Generator().manual_seed(0)))
+    return as_examples(decorated_cycles(8, NODES, torch.Generator().manual_seed(0)), ranks=True)
 
 
 def neighbours(examples: Any) -> Tensor:

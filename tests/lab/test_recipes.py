@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from probsym import testing
-from probsym.data import decorated_cycles, exp, graph8c
+from probsym.data import Graphs, decorated_cycles, exp, graph8c
 from probsym.lab.examples import Examples
 from probsym.lab.methods import GRAPH_METHODS
 from probsym.lab.recipe import Recipe
-from probsym.lab.recipes import RECIPES
+from probsym.lab.recipes import RECIPES, exp_classify, separation
 from probsym.lab.recipes.demo import NODES
 from probsym.lab.recipes.graphs import as_examples, graph_network
 from probsym.symmetrized import Symmetrized
@@ -30,10 +30,10 @@ IMAGES = ("pattern", "peptides-func", "peptides-struct", "pcqm-contact")
 
 
 @cache
-def examples_of(task: str) -> Examples:
+def examples_of(task: str, ranks: bool = False) -> Examples:
     if task == "demo":
         return as_examples(decorated_cycles(4, NODES, torch.Generator().manual_seed(0)))
-    return as_examples((graph8c() if task == "graph8c" else exp()).take(FEW))
+    return as_examples((graph8c() if task == "graph8c" else exp()).take(FEW), ranks=ranks)
 
 
 @real
@@ -41,7 +41,7 @@ def examples_of(task: str) -> Examples:
 def test_every_recipe_runs_on_four_real_graphs(name: str) -> None:
     recipe, (task, _, row) = RECIPES[name], name.partition("/")
     model = recipe.build(replace(recipe.settings, samples=2, eval_samples=2)).eval()
-    few = examples_of(task)
+    few = examples_of(task, ranks=row.endswith("fa"))
     options = {"index": few.ids} if row.endswith("fixed-noise") else {}
     with torch.no_grad():
         found = model(*few.inputs, mask=few.mask, **options)
@@ -112,10 +112,28 @@ def test_names_are_a_task_and_a_row_and_all_different() -> None:
 
 def test_examples_are_numbered_and_padded_with_zeros() -> None:
     graphs = decorated_cycles(6, 24, torch.Generator().manual_seed(0))
-    found = as_examples(graphs, 100)
+    found = as_examples(graphs, 100, ranks=True)
     assert found.ids.tolist() == list(range(100, 106))
     assert not any(x[~graphs.mask].any() for x in found.inputs)
     assert found.inputs[2].dtype == torch.float32
+    assert len(as_examples(graphs).inputs) == 2
+
+
+@real
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.split("/")[0] in ("exp", "exp-classify", "graph8c")])
+def test_only_frames_wait_for_ranks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Every recipe's own data fit its model, and eigenvectors are computed for frame averaging alone."""
+    asked = list[bool]()
+
+    def small(graphs: Graphs, first: int = 0, *, ranks: bool = False) -> Examples:
+        asked.append(ranks)
+        return as_examples(graphs, first)
+
+    for place in (exp_classify, separation):
+        monkeypatch.setattr(place, "as_examples", small)
+    recipe = RECIPES[name]
+    _ = recipe.task().load() if isinstance(recipe, Recipe) else recipe.load()
+    assert asked == [name.endswith("fa")]
 
 
 @real

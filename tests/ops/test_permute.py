@@ -104,3 +104,21 @@ def test_refusals() -> None:
         take(torch.zeros(3), torch.zeros(3))
     with pytest.raises(ShapeError, match=r"Expected size 4 on axis 0 \(got 3\)"):
         take(torch.zeros(3), torch.arange(4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_compilers_leave_the_sort_to_torch(dtype: torch.dtype) -> None:
+    scores = torch.tensor([[0.5, 2.0, 0.5, -torch.inf, 1.0]], dtype=dtype).repeat(3, 1)
+    ties = torch.tensor([[0.0, 0.0, 1.0, 0.0, 0.0], [0.0] * 5, [1.0, 0.0, 0.0, 0.0, 0.0]], dtype=dtype)
+    graphs: list[torch.fx.GraphModule] = []
+
+    def keep(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
+        graphs.append(graph)
+        return graph
+
+    found = torch.compile(descending, backend=keep, fullgraph=True)(scores, None, ties)
+    assert found.tolist() == [[1, 4, 2, 0, 3], [1, 4, 0, 2, 3], [1, 4, 0, 2, 3]]
+    assert torch.equal(found, descending(scores, None, ties))
+    calls = [str(node.target) for node in graphs[0].graph.nodes if node.op == "call_function"]
+    assert sum("probsym.argsort" in call for call in calls) == 2
+    assert not any("aten" in call and "sort" in call for call in calls)

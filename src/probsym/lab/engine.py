@@ -19,9 +19,8 @@ from probsym.lab.seeds import derived
 from probsym.samplers import Canonical, Noise
 from probsym.symmetrized import Symmetrized
 
-
-QUICK = {"triton.autotune_pointwise": False}
-"""For the compiler: elementwise kernels are not tried in several shapes, which takes longer than it saves."""
+COMPILER = {"triton.autotune_pointwise": False}
+"""Elementwise kernels are not tried in several shapes, which would take longer to compile than it saves."""
 
 
 class Engine:
@@ -65,7 +64,7 @@ class Engine:
         self.generator = torch.Generator(self.device)
         self.losses: Callable[[Examples, Noise | None], Tensor] = self._losses
         if compile:
-            self.losses = torch.compile(self._losses, fullgraph=True, dynamic=False, options=dict(QUICK))
+            self.losses = torch.compile(self._losses, fullgraph=True, dynamic=False, options=dict(COMPILER))
         self._step: Callable[[Tensor], Tensor] = self._train
         self._evaluations: dict[tuple[int, int, int | None], Callable[[Tensor], Tensor]] = {}
         self.capture = capture

@@ -34,6 +34,11 @@ GRAPH_METHODS: dict[str, Make] = {
 }
 
 
+def needs_ranks(method: str) -> bool:
+    """Whether a method reads the ranks of nodes in the spectral frame, which the data are then to bring."""
+    return method == "fa"
+
+
 class WithoutRanks(nn.Module):
     """A model of (features, adjacency), where the ranks of nodes in the spectral frame come third."""
 
@@ -53,7 +58,7 @@ def symmetrized_graphs(
     output: str,
     *,
     channels: int = 2,
-    ranks: bool = True,
+    ranks: bool = False,
     edges: bool = False,
     chunk: int | None = None,
 ) -> Symmetrized:

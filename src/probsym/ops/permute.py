@@ -45,6 +45,8 @@ def _stable_argsort(scores: Tensor) -> Tensor:
     of numpy is faster than carrying an index along.
     """
     scores = scores.contiguous()
+    if torch.compiler.is_dynamo_compiling():
+        return _argsort(scores)
     if not (type(scores) is Tensor and not _traced() and scores.device.type == "cpu" and scores.dtype == torch.float32):
         return torch.argsort(scores, dim=-1, descending=True, stable=True)
     bits = (scores.detach().numpy() + np.float32(0)).view(np.int32)  # adding zero makes -0 the same as 0
@@ -55,6 +57,17 @@ def _stable_argsort(scores: Tensor) -> Tensor:
     keys.sort(axis=-1)
     keys &= 0xFFFFFFFF
     return torch.from_numpy(keys)
+
+
+@torch.library.custom_op("probsym::argsort", mutates_args=())
+def _argsort(scores: Tensor) -> Tensor:
+    """For compilers, which are not to look inside: one would write a sort of its own and take seconds to compile it."""
+    return torch.argsort(scores, dim=-1, descending=True, stable=True)
+
+
+@_argsort.register_fake
+def _(scores: Tensor) -> Tensor:
+    return torch.empty_like(scores, dtype=torch.long)
 
 
 def invert(index: Tensor) -> Tensor:

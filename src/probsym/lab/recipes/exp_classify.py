@@ -7,7 +7,7 @@ from torch import nn
 from probsym import bases
 from probsym.data import exp, exp_splits
 from probsym.lab.examples import Splits
-from probsym.lab.methods import GRAPH_METHODS, WithoutRanks, symmetrized_graphs
+from probsym.lab.methods import GRAPH_METHODS, needs_ranks, symmetrized_graphs
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.recipes.graphs import Classification, as_examples, graph_network
 
@@ -29,30 +29,38 @@ class ExpClassify(Classification):
 
     name = "exp-classify"
 
+    def __init__(self, ranks: bool = False) -> None:
+        self.ranks = ranks
+
     def load(self) -> Splits:
-        examples, splits = as_examples(exp()), exp_splits()
+        examples, splits = as_examples(exp(), ranks=self.ranks), exp_splits()
         return Splits(*(examples.take(one) for one in (splits.train, splits.validation, splits.test)))
 
 
 def _mlp(settings: Settings, method: str) -> nn.Module:
     base = bases.MLP([NODES * NODES + 2 * NODES, 2048, 4096, 2048, 10, 1], shape=())
-    return symmetrized_graphs(base, method, settings, "")
+    return symmetrized_graphs(base, method, settings, "", ranks=needs_ranks(method))
 
 
 def _gin_id(settings: Settings, method: str) -> nn.Module:
     base = graph_network("gin-id", NODES, None, "relu")
-    return symmetrized_graphs(base, method, settings, "")
+    return symmetrized_graphs(base, method, settings, "", ranks=needs_ranks(method))
 
 
 def _alone(settings: Settings, kind: str) -> nn.Module:
-    return WithoutRanks(graph_network(kind, NODES, None, "relu"))
+    return graph_network(kind, NODES, None, "relu")
 
 
 RECIPES = [
-    Recipe(f"exp-classify/{name}", ExpClassify, build, SETTINGS)
-    for name, build in (
-        *((f"mlp-{method}", partial(_mlp, method=method)) for method in GRAPH_METHODS),
-        *((f"gin-id-{method}", partial(_gin_id, method=method)) for method in GRAPH_METHODS),
-        *((kind, partial(_alone, kind=kind)) for kind in ("gin", "gcn")),
-    )
+    *(
+        Recipe(
+            f"exp-classify/{base}-{method}",
+            partial(ExpClassify, ranks=needs_ranks(method)),
+            partial(build, method=method),
+            SETTINGS,
+        )
+        for base, build in (("mlp", _mlp), ("gin-id", _gin_id))
+        for method in GRAPH_METHODS
+    ),
+    *(Recipe(f"exp-classify/{kind}", ExpClassify, partial(_alone, kind=kind), SETTINGS) for kind in ("gin", "gcn")),
 ]

@@ -13,11 +13,12 @@ from probsym.lab.recipe import Task
 from probsym.samplers import spectral_ranks
 
 
-def as_examples(graphs: Graphs, first: int = 0) -> Examples:
-    """Graphs with the ranks of their nodes in the spectral frame, numbered from `first`."""
-    ranks = -spectral_ranks(graphs.adjacency, graphs.mask).to(graphs.features.dtype)
-    ranks = torch.where(graphs.mask, ranks, 0)
-    inputs = (graphs.features, graphs.adjacency.to(graphs.features.dtype), ranks)
+def as_examples(graphs: Graphs, first: int = 0, *, ranks: bool = False) -> Examples:
+    """Graphs numbered from `first`, with the ranks of their nodes in the spectral frame if asked: they take a while."""
+    inputs: tuple[Tensor, ...] = (graphs.features, graphs.adjacency.to(graphs.features.dtype))
+    if ranks:
+        found = -spectral_ranks(graphs.adjacency, graphs.mask).to(graphs.features.dtype)
+        inputs = (*inputs, torch.where(graphs.mask, found, 0))
     return Examples(inputs, graphs.mask, graphs.labels, torch.arange(first, first + len(graphs.labels)))
 
 

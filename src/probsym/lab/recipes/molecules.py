@@ -137,7 +137,7 @@ def _vit(
     make = BACKBONES[backbone].pretrained if pretrained else BACKBONES[backbone].new
     term = "k" if output.isdigit() else output
     base = make(f"n {atoms}, n n, n n {bonds} -> {output}", n, patch_dropout=patch_dropout)
-    return symmetrized_graphs(base, "ps", settings, term, channels=atoms, ranks=False, edges=True, chunk=CHUNK)
+    return symmetrized_graphs(base, "ps", settings, term, channels=atoms, edges=True, chunk=CHUNK)
 
 
 def _recipes(

@@ -14,7 +14,7 @@ from probsym.data import PackedGraphs, pattern
 from probsym.data.files import Arrays, digest, kept
 from probsym.lab.backbones import BACKBONES, VITS
 from probsym.lab.examples import NO_TARGET, PackedExamples, Splits
-from probsym.lab.methods import symmetrized_graphs
+from probsym.lab.methods import needs_ranks, symmetrized_graphs
 from probsym.lab.metrics import class_averaged_accuracy
 from probsym.lab.progress import shown
 from probsym.lab.recipe import Recipe, Settings, Task
@@ -110,7 +110,7 @@ def ranks_of(graphs: PackedGraphs, name: str) -> Tensor:
 def _vit(settings: Settings, backbone: str, pretrained: bool, method: str) -> nn.Module:
     make = BACKBONES[backbone].pretrained if pretrained else BACKBONES[backbone].new
     base = make(f"n {FEATURES}, n n -> n 2", NODES, diagonal_inputs=True, diagonal_output=True)
-    return symmetrized_graphs(base, method, settings, "n k", channels=FEATURES, ranks=method == "fa", chunk=CHUNK)
+    return symmetrized_graphs(base, method, settings, "n k", channels=FEATURES, ranks=needs_ranks(method), chunk=CHUNK)
 
 
 def _settings(method: str) -> Settings:
@@ -122,7 +122,7 @@ def _settings(method: str) -> Settings:
 RECIPES = [
     Recipe(
         f"pattern/{backbone}-{'pretrained' if pretrained else 'scratch'}-{method}",
-        partial(Pattern, ranks=method == "fa"),
+        partial(Pattern, ranks=needs_ranks(method)),
         partial(_vit, backbone=backbone, pretrained=pretrained, method=method),
         _settings(method),
     )

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from probsym import bases
 from probsym.data import exp, graph8c, wl_classes
 from probsym.lab.examples import Examples
-from probsym.lab.methods import GRAPH_METHODS, WithoutRanks, symmetrized_graphs
+from probsym.lab.methods import GRAPH_METHODS, needs_ranks, symmetrized_graphs
 from probsym.lab.recipe import Settings
 from probsym.lab.recipes.graphs import as_examples, graph_network
 from probsym.lab.seeds import derived
@@ -23,12 +23,12 @@ WIDTHS = {
 }
 
 
-def _exp() -> Examples:
-    return as_examples(exp())
+def _exp(ranks: bool = False) -> Examples:
+    return as_examples(exp(), ranks=ranks)
 
 
-def _graph8c() -> Examples:
-    return as_examples(graph8c())
+def _graph8c(ranks: bool = False) -> Examples:
+    return as_examples(graph8c(), ranks=ranks)
 
 
 def _neighbours(examples: Examples) -> Tensor:
@@ -46,7 +46,7 @@ def _exp_calibrated(examples: Examples) -> dict[str, Tensor]:
 
 def _graph8c_calibrated(examples: Examples) -> dict[str, Tensor]:
     """All pairs that 1-WL cannot tell apart, and the same random ones every time."""
-    features, adjacency, _ = (one.cpu() for one in examples.inputs)
+    features, adjacency = (one.cpu() for one in examples.inputs[:2])
     mask = torch.ones(features.shape[:2], dtype=torch.bool) if examples.mask is None else examples.mask.cpu()
     classes = wl_classes(adjacency, features, mask)
     alike = [
@@ -63,22 +63,27 @@ def _symmetrized(settings: Settings, task: str, base: str, method: str) -> nn.Mo
         model: nn.Module = bases.MLP(WIDTHS[task], activation="tanh", output_activation="tanh")
     else:
         model = graph_network("gin-id", NODES[task], 10, "tanh", final="tanh")
-    return symmetrized_graphs(model, method, settings, "k")
+    return symmetrized_graphs(model, method, settings, "k", ranks=needs_ranks(method))
 
 
 def _alone(settings: Settings, task: str, kind: str) -> nn.Module:
-    return WithoutRanks(graph_network(kind, NODES[task], 10, "tanh", final="tanh"))
+    return graph_network(kind, NODES[task], 10, "tanh", final="tanh")
 
 
 RECIPES = [
-    SeparationRecipe(f"{task}/{name}", load, pairs, calibrated, partial(build, task=task), SETTINGS)
+    SeparationRecipe(
+        f"{task}/{name}", partial(load, ranks=ranks), pairs, calibrated, partial(build, task=task), SETTINGS
+    )
     for task, load, pairs, calibrated in (
         ("graph8c", _graph8c, _all, _graph8c_calibrated),
         ("exp", _exp, _neighbours, _exp_calibrated),
     )
-    for name, build in (
-        *((f"mlp-{one}", partial(_symmetrized, base="mlp", method=one)) for one in GRAPH_METHODS),
-        *((f"gin-id-{one}", partial(_symmetrized, base="gin-id", method=one)) for one in GRAPH_METHODS),
-        *((kind, partial(_alone, kind=kind)) for kind in ("gin", "gcn", "gin-sum", "gcn-sum")),
+    for name, ranks, build in (
+        *(
+            (f"{base}-{one}", needs_ranks(one), partial(_symmetrized, base=base, method=one))
+            for base in ("mlp", "gin-id")
+            for one in GRAPH_METHODS
+        ),
+        *((kind, False, partial(_alone, kind=kind)) for kind in ("gin", "gcn", "gin-sum", "gcn-sum")),
     )
 ]
