@@ -10,6 +10,7 @@ from torch import Tensor
 from probsym import Signature, groups
 from probsym.lab.analyses import ANALYSES, STUDIES
 from probsym.lab.analyses.analysis import Questions
+from probsym.lab.engine import Engine
 from probsym.lab.pictures.permutations import permutations
 from probsym.lab.run import Options, load_run, make_fabric
 from probsym.lab.training import initial_weights, make_engine
@@ -260,13 +261,17 @@ def test_runs_are_analysed(tmp_path: Path) -> None:
     assert [row["epoch"] for row in rows["entropy"]] == [row["epoch"] for row in rows["gradient"]] == [0, 2, 4]
     assert permutations({"mine": engine}).axes
     here = load_run(tmp_path / PS.name / "seed-0", PS, Options("cpu"))
-    for name in ("entropy", "gradient"):
-        for one, other in zip(rows[name], ANALYSES[name](here, Questions(samples=20), quiet), strict=True):
-            key = {"entropy": "row_entropy", "gradient": "norm"}[name]
-            assert one[key] == pytest.approx(other[key], rel=0.3)  # other random numbers
+    for name, key in (("entropy", "row_entropy"), ("gradient", "norm")):
+        ours, others = (_mean_over_seeds(one, name, key) for one in (engine, here))
+        assert ours == pytest.approx(others, rel=0.2)  # other random numbers; with ten seeds they differ by 5 % or so
     (study,) = STUDIES.values()
     spread = {row["method"]: row["spread"] for row in study(torch.device("cuda"), Questions(samples=500), quiet)}
     assert spread["ps"] < 0.1 < spread["canonical"]
+
+
+def _mean_over_seeds(engine: Engine, name: str, key: str) -> list[float]:
+    each = [ANALYSES[name](engine, Questions(samples=20, seed=seed), quiet) for seed in range(10)]
+    return [sum(float(row[key]) for row in rows) / len(rows) for rows in zip(*each, strict=True)]
 
 
 def test_gradient_under_autocast() -> None:

@@ -11,8 +11,8 @@ def moments(left: Tensor, right: Tensor, axes: Sequence[int]) -> Tensor:
     """`M[r, i, j]`, the sum of left * right over all entries with i and j on an axis, and then over the axes.
 
     Shapes: left and right (rows, ..., n, ...) alike, in low precision; the result is float32 (rows, n, n). Products of
-    numbers in low precision are exact in float32, so nothing is lost but by summing. For an axis right after the rows, or at
-    the end, contiguous arrays are not copied.
+    numbers in low precision are exact in float32, so nothing is lost but by summing. For an axis right after the
+    rows, or at the end, contiguous arrays are not copied.
 
     It is an operation of its own since compilers do not know products of one precision with results in another.
 
