@@ -61,7 +61,7 @@ def _stable_argsort(scores: Tensor) -> Tensor:
 
 @torch.library.custom_op("probsym::argsort", mutates_args=())
 def _argsort(scores: Tensor) -> Tensor:
-    """For compilers, which are not to look inside: one would write a sort of its own and take seconds to compile it."""
+    """For compilers, which are not to look inside: on a GPU they write a sort of their own, and take half a minute."""
     return torch.argsort(scores, dim=-1, descending=True, stable=True)
 
 
