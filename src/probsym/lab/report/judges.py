@@ -56,7 +56,7 @@ def lower_with_ps(*columns: str) -> Judge:
             holds += [ps[one] < ga[one] for one in draws]
             fewest = len(draws) if not numbers else min(fewest, len(draws))
             ratios = [ps[one] / ga[one] for one in draws if ga[one] > 0]
-            share = f"{said(min(ratios), 2)} to {said(max(ratios), 2)}" if ratios else "GA has none"
+            share = f"{said(min(ratios), 3)} to {said(max(ratios), 3)}" if ratios else "GA has none"
             numbers.append(f"{column.replace('_', ' ')} of PS over that of GA: {share}")
         if fewest < FEWEST_DRAWS:
             return Verdict(OPEN, f"{fewest} numbers of draws in common, where it takes {FEWEST_DRAWS}")
