@@ -14,7 +14,7 @@ from probsym.lab.engine import Engine
 from probsym.lab.pictures.permutations import permutations
 from probsym.lab.run import Options, load_run, make_fabric
 from probsym.lab.training import initial_weights, make_engine
-from probsym.ops import gram_schmidt, short_attention, soft_sort
+from probsym.ops import descending, gram_schmidt, short_attention, soft_sort
 from probsym.ops.jacobi import jacobi
 from probsym.testing import assert_equivariant, assert_group_laws
 from tests.data.packing import packed, several
@@ -261,12 +261,29 @@ def test_runs_are_analysed(tmp_path: Path) -> None:
     assert [row["epoch"] for row in rows["entropy"]] == [row["epoch"] for row in rows["gradient"]] == [0, 2, 4]
     assert permutations({"mine": engine}).axes
     here = load_run(tmp_path / PS.name / "seed-0", PS, Options("cpu"))
-    for name, key in (("entropy", "row_entropy"), ("gradient", "norm")):
+    # other random numbers: means of ten seeds differ by 1 % and by 12 % at most
+    for name, key, apart in (("entropy", "row_entropy", 0.03), ("gradient", "norm", 0.2)):
         ours, others = (_mean_over_seeds(one, name, key) for one in (engine, here))
-        assert ours == pytest.approx(others, rel=0.2)  # other random numbers; with ten seeds they differ by 5 % or so
+        assert ours == pytest.approx(others, rel=apart)
     (study,) = STUDIES.values()
     spread = {row["method"]: row["spread"] for row in study(torch.device("cuda"), Questions(samples=500), quiet)}
     assert spread["ps"] < 0.1 < spread["canonical"]
+
+
+def test_compiled_sorts_keep_ties_in_place() -> None:
+    scores = torch.randint(3, (50, 444), generator=torch.Generator().manual_seed(0)).float()
+    graphs = []
+
+    def keep(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> torch.fx.GraphModule:
+        graphs.append(graph)
+        return graph
+
+    found = torch.compile(descending, backend=keep, fullgraph=True)(scores.cuda())
+    assert torch.equal(found.cpu(), descending(scores))
+    assert [str(node.target) for node in graphs[0].graph.nodes if "sort" in str(node.target)] == [
+        "probsym.argsort.default"
+    ]
+    assert torch.equal(torch.compile(descending, fullgraph=True)(scores.cuda()).cpu(), descending(scores))
 
 
 def _mean_over_seeds(engine: Engine, name: str, key: str) -> list[float]:

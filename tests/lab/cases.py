@@ -17,7 +17,7 @@ from probsym import bases
 from probsym.data import decorated_cycles
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Splits
-from probsym.lab.methods import GRAPH_METHODS, symmetrized_graphs
+from probsym.lab.methods import GRAPH_METHODS, needs_ranks, symmetrized_graphs
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.recipes.graphs import Classification, as_examples
 from probsym.lab.run import Options, load_run, make_fabric, run
@@ -34,16 +34,23 @@ class Tiny(Classification):
 
     name = "tiny"
     sizes = (40, 20, 30)
+    ranks = False
 
     def load(self) -> Splits:
         generator = torch.Generator().manual_seed(0)
         starts = (0, self.sizes[0], sum(self.sizes[:2]))
         return Splits(
             *(
-                as_examples(decorated_cycles(size, NODES, generator), start, ranks=True)
+                as_examples(decorated_cycles(size, NODES, generator), start, ranks=self.ranks)
                 for size, start in zip(self.sizes, starts, strict=True)
             )
         )
+
+
+class Ranked(Tiny):
+    """With the ranks that frames read."""
+
+    ranks = True
 
 
 class Precise(Tiny):
@@ -80,13 +87,13 @@ class Plain(nn.Module):
         super().__init__()
         self.base = bases.MLP([NODES * NODES + 2 * NODES, 16, 1], shape=())
 
-    def forward(self, features: Tensor, adjacency: Tensor, ranks: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, features: Tensor, adjacency: Tensor, mask: Tensor | None = None) -> Tensor:
         return self.base(features, adjacency)
 
 
 def build(settings: Settings, method: str = "ps", dropout: float = 0.0) -> nn.Module:
     base = bases.MLP([NODES * NODES + 2 * NODES, 16, 1], shape=(), dropout=dropout)
-    return symmetrized_graphs(base, method, settings, "", ranks=True)
+    return symmetrized_graphs(base, method, settings, "")
 
 
 def build_precise(settings: Settings) -> nn.Module:
@@ -99,11 +106,11 @@ def build_plain(settings: Settings) -> nn.Module:
 
 def build_separating(settings: Settings) -> nn.Module:
     base = bases.MLP([NODES * NODES + 2 * NODES, 8, 4], activation="tanh")
-    return symmetrized_graphs(base, "ga", settings, "k", ranks=True)
+    return symmetrized_graphs(base, "ga", settings, "k")
 
 
 def separation_graphs() -> Any:
-    return as_examples(decorated_cycles(8, NODES, torch.Generator().manual_seed(0)), ranks=True)
+    return as_examples(decorated_cycles(8, NODES, torch.Generator().manual_seed(0)))
 
 
 def neighbours(examples: Any) -> Tensor:
@@ -122,7 +129,10 @@ PRECISE = Recipe("tiny/precise", Precise, build_precise, SMOOTH)
 DROPOUT = Recipe("tiny/mlp-dropout", Tiny, partial(build, dropout=0.5), SETTINGS)
 FAILING = Recipe("tiny/failing", Failing, build, SETTINGS)
 METHODS = {
-    method: Recipe(f"tiny/mlp-{method}", Tiny, partial(build, method=method), SETTINGS) for method in GRAPH_METHODS
+    method: Recipe(
+        f"tiny/mlp-{method}", Ranked if needs_ranks(method) else Tiny, partial(build, method=method), SETTINGS
+    )
+    for method in GRAPH_METHODS
 }
 SEPARATION = SeparationRecipe(
     "tiny/separation",

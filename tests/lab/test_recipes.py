@@ -19,8 +19,9 @@ from probsym.lab.recipe import Recipe
 from probsym.lab.recipes import RECIPES, exp_classify, separation
 from probsym.lab.recipes.demo import NODES
 from probsym.lab.recipes.graphs import as_examples, graph_network
+from probsym.lab.separation import SeparationRecipe, separate
 from probsym.symmetrized import Symmetrized
-from tests.lab.cases import METHODS, SETTINGS, Tiny
+from tests.lab.cases import METHODS, SETTINGS, Ranked, Tiny
 
 DATA = Path(os.environ.get("PROBSYM_DATA", ""))
 real = pytest.mark.skipif(not (DATA / "exp_graphsat.npz").is_file(), reason="no EXP in PROBSYM_DATA")
@@ -70,7 +71,7 @@ def test_message_passing_alone_does_not_tell_pairs_of_exp_apart(name: str) -> No
 @pytest.mark.parametrize("seed", range(2))
 def test_methods_are_equivariant(method: str, seed: int) -> None:
     model = METHODS[method].build(replace(SETTINGS, eval_samples=10)).double()
-    part = Tiny().load().train.take(slice(0, 10))
+    part = METHODS[method].task().load().train.take(slice(0, 10))
     inputs = tuple(x.double() for x in part.inputs)
     generator = torch.Generator().manual_seed(seed)
     found = testing.assert_equivariant(model, *inputs, mask=part.mask, generator=generator)
@@ -86,7 +87,7 @@ def test_fixed_noise_is_not_equivariant() -> None:
 
 def test_the_frame_is_the_spectral_one_and_sees_no_eigenvectors() -> None:
     model = METHODS["fa"].build(replace(SETTINGS, eval_samples=20)).eval()
-    part = Tiny().load().train.take(slice(0, 6))
+    part = Ranked().load().train.take(slice(0, 6))
     orders = model.estimate(*part.inputs, mask=part.mask, generator=torch.Generator().manual_seed(0)).elements["n"]
     sorted_ranks = part.inputs[2].unsqueeze(1).expand(-1, 20, -1).gather(2, orders)
     for ranks, mask in zip(sorted_ranks, part.mask, strict=True):
@@ -122,7 +123,6 @@ def test_examples_are_numbered_and_padded_with_zeros() -> None:
 @real
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.split("/")[0] in ("exp", "exp-classify", "graph8c")])
 def test_only_frames_wait_for_ranks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Every recipe's own data fit its model, and eigenvectors are computed for frame averaging alone."""
     asked = list[bool]()
 
     def small(graphs: Graphs, first: int = 0, *, ranks: bool = False) -> Examples:
@@ -134,6 +134,19 @@ def test_only_frames_wait_for_ranks(monkeypatch: pytest.MonkeyPatch, name: str) 
     recipe = RECIPES[name]
     _ = recipe.task().load() if isinstance(recipe, Recipe) else recipe.load()
     assert asked == [name.endswith("fa")]
+
+
+@real
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.split("/")[0] in ("exp", "graph8c")])
+def test_every_separation_runs_on_its_own_data(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for load in (exp, graph8c):
+        few = load().take(FEW)
+        monkeypatch.setattr(separation, load.__name__, lambda few=few: few)
+    recipe = RECIPES[name]
+    assert isinstance(recipe, SeparationRecipe)
+    small = replace(recipe, models=1, calibrated_models=1, calibrated_draws=20)
+    found = separate(small, 0, torch.device("cpu"))
+    assert all(0 <= value <= separation.RANDOM_PAIRS for value in found.values())
 
 
 @real

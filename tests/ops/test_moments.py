@@ -72,6 +72,47 @@ def test_gradient_in_low_precision(monkeypatch: pytest.MonkeyPatch, outwards: bo
     assert_close(found, wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max()))
 
 
+@pytest.mark.parametrize("outwards", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((12, 5), (2,)),
+        ((5, 12), (3,)),
+        ((5, 12, 12), (3, 4)),
+        ((12, 5, 12), (2, 4)),
+        ((12, 12, 5), (3, 2)),
+        ((12, 12, 12), (2, 3, 4)),
+        ((12, 3, 12, 12), (2, 5, 4)),
+    ],
+)
+def test_low_precision_wherever_the_axes_are(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], axes: tuple[int, ...], outwards: bool
+) -> None:
+    torch.manual_seed(0)
+    scores = torch.randn(3, 2, 12)
+    x, weights = torch.randint(-2, 3, (2, 3, 2, *shape)).float()
+
+    def gradient() -> Tensor:
+        own = scores.clone().requires_grad_()
+        order = soft_sort(own, tau=0.1)
+        ((order.unsort(x, axes) if outwards else order.sort(x, axes)) * weights).sum().backward()
+        assert own.grad is not None
+        return own.grad
+
+    wanted = gradient()
+    monkeypatch.setattr(relaxation, "_low_precision", lambda x, axes: torch.bfloat16)
+    assert_close(gradient(), wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max()))
+
+
+def test_arrays_for_products_are_contiguous() -> None:
+    """Also those that are in the wanted precision already."""
+    x = torch.randn(2, 4, 4, 3).bfloat16()
+    found, axes = relaxation._outermost(x, (1, 2), torch.bfloat16)
+    assert found.is_contiguous()
+    assert axes == [1, 3]
+    assert torch.equal(found, x.transpose(2, 3))
+
+
 def test_low_precision_is_for_gpus_under_autocast() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert relaxation._low_precision(torch.rand(2, 3, 3), (1, 2)) is None

@@ -58,7 +58,6 @@ def symmetrized_graphs(
     output: str,
     *,
     channels: int = 2,
-    ranks: bool = False,
     edges: bool = False,
     chunk: int | None = None,
 ) -> Symmetrized:
@@ -66,13 +65,12 @@ def symmetrized_graphs(
 
     Args:
         base: of features and adjacency, and features of edges.
-        method: one of `GRAPH_METHODS`.
+        method: one of `GRAPH_METHODS`; for one that `needs_ranks`, these are to be the last input.
         channels: of the features of nodes.
-        ranks: whether the inputs end with the ranks of nodes in the spectral frame, which only frames read.
         edges: whether they have features of edges.
         chunk: draws in one call of the base.
     """
-    single = method == "canonical"
+    single, ranks = method == "canonical", needs_ranks(method)
     inputs = f"n c, n n{', n n e' if edges else ''}{', n' if ranks else ''}"
     return Symmetrized(
         WithoutRanks(base) if ranks else base,

@@ -138,8 +138,8 @@ def outputs(model: nn.Module, examples: Examples, draws: int, generator: torch.G
 
 def relabel(examples: Examples, seed: int) -> Examples:
     """The same graphs with their real nodes in another order, and other numbers: the control."""
-    features, adjacency, ranks = examples.inputs
-    mask = torch.ones_like(ranks, dtype=torch.bool) if examples.mask is None else examples.mask
+    features, adjacency, *ranks = examples.inputs
+    mask = features.new_ones(features.shape[:2], dtype=torch.bool) if examples.mask is None else examples.mask
     generator = torch.Generator().manual_seed(derived(seed, "relabelling"))
     keys = torch.rand(mask.shape, generator=generator).to(mask.device)
     order = torch.where(mask, keys, 2 + torch.arange(mask.shape[1], device=mask.device)).argsort(1)
@@ -147,7 +147,7 @@ def relabel(examples: Examples, seed: int) -> Examples:
     moved = (
         features[rows, order],
         adjacency[rows.unsqueeze(2), order.unsqueeze(2), order.unsqueeze(1)],
-        ranks[rows, order],
+        *(one[rows, order] for one in ranks),
     )
     return Examples(
         moved, mask[rows, order] if examples.mask is not None else None, examples.targets, examples.ids + examples.size

@@ -45,7 +45,7 @@ def _stable_argsort(scores: Tensor) -> Tensor:
     of numpy is faster than carrying an index along.
     """
     scores = scores.contiguous()
-    if torch.compiler.is_dynamo_compiling():
+    if scores.is_cuda and torch.compiler.is_dynamo_compiling():
         return _argsort(scores)
     if not (type(scores) is Tensor and not _traced() and scores.device.type == "cpu" and scores.dtype == torch.float32):
         return torch.argsort(scores, dim=-1, descending=True, stable=True)
@@ -61,13 +61,22 @@ def _stable_argsort(scores: Tensor) -> Tensor:
 
 @torch.library.custom_op("probsym::argsort", mutates_args=())
 def _argsort(scores: Tensor) -> Tensor:
-    """For compilers, which are not to look inside: on a GPU they write a sort of their own, and take half a minute."""
+    """For compilers, which are not to look inside: on a GPU they write a sort of their own, and take half a minute.
+
+    Only `torch.func.grad` cannot be compiled around it.
+    """
     return torch.argsort(scores, dim=-1, descending=True, stable=True)
 
 
 @_argsort.register_fake
 def _(scores: Tensor) -> Tensor:
     return torch.empty_like(scores, dtype=torch.long)
+
+
+@_argsort.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], scores: Tensor) -> tuple[Tensor, int]:
+    assert in_dims[0] is not None
+    return _argsort(scores.movedim(in_dims[0], 0).contiguous()), 0
 
 
 def invert(index: Tensor) -> Tensor:

@@ -86,6 +86,7 @@ def _low_precision(x: Tensor, axes: tuple[int, ...]) -> torch.dtype | None:
     if (
         not x.is_cuda
         or x.dtype != torch.float32
+        or x.dim() < 3
         or x.shape[1:].numel() < n * n
         or not torch.is_autocast_enabled("cuda")
     ):
@@ -184,7 +185,9 @@ def _outermost(x: Tensor, axes: tuple[int, ...], dtype: torch.dtype) -> tuple[Te
     """x (rows, ...) contiguous with the first of the axes in front and the last behind, and where they are then."""
     ends = axes[:1] + axes[1:][-1:]
     order = [0, axes[0], *(i for i in range(1, x.dim()) if i not in ends), *ends[1:]]
-    return x.permute(order).to(dtype, memory_format=torch.contiguous_format), [order.index(axis) for axis in axes]
+    return x.permute(order).to(dtype, memory_format=torch.contiguous_format).contiguous(), [
+        order.index(axis) for axis in axes
+    ]
 
 
 def _from_sums(sums: Sums, points: Tensor, rate: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

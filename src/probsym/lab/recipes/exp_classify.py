@@ -39,12 +39,12 @@ class ExpClassify(Classification):
 
 def _mlp(settings: Settings, method: str) -> nn.Module:
     base = bases.MLP([NODES * NODES + 2 * NODES, 2048, 4096, 2048, 10, 1], shape=())
-    return symmetrized_graphs(base, method, settings, "", ranks=needs_ranks(method))
+    return symmetrized_graphs(base, method, settings, "")
 
 
 def _gin_id(settings: Settings, method: str) -> nn.Module:
     base = graph_network("gin-id", NODES, None, "relu")
-    return symmetrized_graphs(base, method, settings, "", ranks=needs_ranks(method))
+    return symmetrized_graphs(base, method, settings, "")
 
 
 def _alone(settings: Settings, kind: str) -> nn.Module:

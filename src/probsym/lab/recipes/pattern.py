@@ -110,7 +110,7 @@ def ranks_of(graphs: PackedGraphs, name: str) -> Tensor:
 def _vit(settings: Settings, backbone: str, pretrained: bool, method: str) -> nn.Module:
     make = BACKBONES[backbone].pretrained if pretrained else BACKBONES[backbone].new
     base = make(f"n {FEATURES}, n n -> n 2", NODES, diagonal_inputs=True, diagonal_output=True)
-    return symmetrized_graphs(base, method, settings, "n k", channels=FEATURES, ranks=needs_ranks(method), chunk=CHUNK)
+    return symmetrized_graphs(base, method, settings, "n k", channels=FEATURES, chunk=CHUNK)
 
 
 def _settings(method: str) -> Settings:

@@ -63,7 +63,7 @@ def _symmetrized(settings: Settings, task: str, base: str, method: str) -> nn.Mo
         model: nn.Module = bases.MLP(WIDTHS[task], activation="tanh", output_activation="tanh")
     else:
         model = graph_network("gin-id", NODES[task], 10, "tanh", final="tanh")
-    return symmetrized_graphs(model, method, settings, "k", ranks=needs_ranks(method))
+    return symmetrized_graphs(model, method, settings, "k")
 
 
 def _alone(settings: Settings, task: str, kind: str) -> nn.Module:
