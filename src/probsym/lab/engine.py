@@ -20,7 +20,7 @@ from probsym.samplers import Canonical, Noise
 from probsym.symmetrized import Symmetrized
 
 COMPILER = {"triton.autotune_pointwise": False}
-"""Elementwise kernels are not tried in several shapes, which would take longer to compile than it saves."""
+"""Elementwise kernels are not tried in several shapes, each of which has to be compiled."""
 
 
 class Engine:

@@ -61,7 +61,7 @@ def _stable_argsort(scores: Tensor) -> Tensor:
 
 @torch.library.custom_op("probsym::argsort", mutates_args=())
 def _argsort(scores: Tensor) -> Tensor:
-    """For compilers, which are not to look inside: on a GPU they write a sort of their own, and take half a minute.
+    """For compilers, which are not to look inside: on a GPU they write a sort of their own, and take long over it.
 
     Only `torch.func.grad` cannot be compiled around it.
     """
