@@ -90,9 +90,9 @@ def test_the_test_is_under_the_weights_that_validation_chose(tmp_path: Path, rec
 def test_the_weights_at_the_end_are_those_of_the_last_epoch(tmp_path: Path) -> None:
     training = training_of(tmp_path, epochs=4)
     seen = []
-    training.run(lambda *_: seen.append(training.engine.model.state_dict()["base.base.layers.0.weight"].clone()))
-    assert torch.equal(training.engine.model.state_dict()["base.base.layers.0.weight"], seen[-1])
-    assert torch.equal(load_checkpoint(tmp_path / "checkpoint.pt")["model"]["base.base.layers.0.weight"], seen[-1])
+    training.run(lambda *_: seen.append(training.engine.model.state_dict()["base.layers.0.weight"].clone()))
+    assert torch.equal(training.engine.model.state_dict()["base.layers.0.weight"], seen[-1])
+    assert torch.equal(load_checkpoint(tmp_path / "checkpoint.pt")["model"]["base.layers.0.weight"], seen[-1])
 
 
 def test_repeated_tests_give_mean_and_deviation(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_it_is_as_in_training(tmp_path: Path) -> None:
 
 def test_where_draws_do_not_matter_it_is_the_gradient_of_one_large_batch(tmp_path: Path) -> None:
     engine = kept_run(tmp_path, METHODS["ga"])
-    engine.model.base.base.layers[0].weight.data[:] = 1.0  # all orders are the same to it
+    engine.model.base.layers[0].weight.data[:] = 1.0  # all orders are the same to it
     for file in engine.past.folder.glob("weights/*"):
         torch.save(engine.model.state_dict(), file)
     train = engine.data.train
