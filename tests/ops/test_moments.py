@@ -104,6 +104,33 @@ def test_low_precision_wherever_the_axes_are(
     assert_close(gradient(), wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max()))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside the tracer of torch itself
+@pytest.mark.parametrize("draws", [1, 2])
+def test_compilers_make_the_array_twice(monkeypatch: pytest.MonkeyPatch, draws: int) -> None:
+    """Once as it is and once in low precision, so that neither waits for the other; the gradient is the same."""
+    torch.manual_seed(0)
+    scores, mask = torch.randn(3, 2, 12), torch.arange(12) < torch.tensor([12, 7, 9]).view(3, 1, 1)
+    x, weights = torch.randint(-2, 3, (3, draws, 12, 12, 3)).float(), torch.randint(-2, 3, (3, 2, 12, 12, 3)).float()
+    x.requires_grad_()
+    monkeypatch.setattr(relaxation, "_low_precision", lambda x, axes: torch.bfloat16)
+    graphs: list[torch.fx.GraphModule] = []
+
+    def keep(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> torch.fx.GraphModule:
+        graphs.append(graph)
+        return graph
+
+    def loss(scores: Tensor, x: Tensor) -> Tensor:
+        return (soft_sort(scores, mask=mask, tau=0.1).sort(x, (2, 3)) * weights).sum()
+
+    found = []
+    for function in (loss, torch.compile(loss, backend=keep, fullgraph=True)):
+        own = scores.clone().requires_grad_()
+        found.append(torch.autograd.grad(function(own, x), (own, x)))
+    assert_close(found[1], found[0])
+    casts = [node for node in graphs[0].graph.nodes if node.target == "to" and torch.bfloat16 in node.args]
+    assert casts[0].args[0].op == "placeholder"
+
+
 def test_arrays_for_products_are_contiguous() -> None:
     """Also those that are in the wanted precision already."""
     x = torch.randn(2, 4, 4, 3).bfloat16()

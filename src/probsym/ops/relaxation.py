@@ -8,6 +8,7 @@ from torch import Tensor
 
 from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product, sums_of
 from probsym.ops.moments import moments
+from probsym.ops.order import Moved
 from probsym.ops.sinkhorn import sinkhorn
 
 
@@ -67,13 +68,27 @@ def _size(points: Tensor, real: Tensor | None, unit: str) -> Tensor:
     return torch.where(size > 0, size, 1)
 
 
-def straight_through(x: Tensor, relaxation: Relaxation, axes: tuple[int, ...], outwards: bool) -> Tensor:
+def straight_through(
+    x: Tensor,
+    relaxation: Relaxation,
+    axes: tuple[int, ...],
+    outwards: bool,
+    again: Moved | None = None,
+) -> Tensor:
     """The identity on x (rows, ...) in sorted order; backward it also hands dL/dP to the relaxation.
 
     For x' = P' x and G = dL/dx', dL/dP is x' G' in sorted order, summed over every axis but the sorted one and
     then over the sorted axes; for an output y = P f (`outwards`) it is (P' dL/dy) f'.
+
+    `again` makes x anew in another precision. A compiler is to make it twice: with one x for both uses, it would write
+    that in full precision, and read it again for each.
     """
-    return _StraightThrough.apply(x, *relaxation[:4], axes, outwards, _low_precision(x, axes))
+    low, kept = _low_precision(x, axes), None
+    if low is not None:
+        with torch.no_grad():
+            source = again(low) if again is not None and torch.compiler.is_compiling() else x
+            kept, _ = _outermost(source, axes, low)
+    return _StraightThrough.apply(x, kept, *relaxation[:4], axes, outwards)
 
 
 def _low_precision(x: Tensor, axes: tuple[int, ...]) -> torch.dtype | None:
@@ -109,25 +124,25 @@ class _StraightThrough(torch.autograd.Function):
     def forward(
         ctx: Any,
         x: Tensor,
+        kept: Tensor | None,
         points: Tensor,
         rate: Tensor,
         a: Tensor,
         b: Tensor,
         axes: tuple[int, ...],
         outwards: bool,
-        low: torch.dtype | None,
     ) -> Tensor:
-        ctx.save_for_backward(x if low is None else _outermost(x, axes, low)[0], points, rate, a, b)
-        ctx.axes, ctx.outwards, ctx.low = axes, outwards, low
+        ctx.save_for_backward(x if kept is None else kept, points, rate, a, b)
+        ctx.axes, ctx.outwards, ctx.low = axes, outwards, kept is not None
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *kernel = ctx.saved_tensors
-        if not any(ctx.needs_input_grad[1:5]):
+        if not any(ctx.needs_input_grad[2:6]):
             return gradients[0], *(None for _ in range(7))
-        found = _dense_gradients if ctx.low is not None else _kernel_gradients
-        return gradients[0], *found(x, gradients[0], kernel, ctx), None, None, None
+        found = _dense_gradients if ctx.low else _kernel_gradients
+        return gradients[0], None, *found(x, gradients[0], kernel, ctx), None, None
 
 
 class _SoftProduct(torch.autograd.Function):
