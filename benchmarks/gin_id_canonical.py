@@ -9,7 +9,6 @@ Run: python benchmarks/gin_id_canonical.py [--change none --change padding] [--s
 
 import argparse
 import sys
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -22,19 +21,18 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rich.console import Console
-
+from benchmarks.recipe_runs import run_quietly, trainable
 from benchmarks.record import finish
 from probsym.lab.provenance import provenance
-from probsym.lab.recipe import Recipe, Settings
-from probsym.lab.recipes import RECIPES
-from probsym.lab.run import PRECISIONS, Options, make_fabric, run
+from probsym.lab.recipe import Settings
+from probsym.lab.run import PRECISIONS, Options, make_fabric
 from probsym.nets import GIN, MaskedBatchNorm
 from probsym.nets.gin import Layer
 from probsym.samplers import Canonical, Noise
 from probsym.symmetrized import Symmetrized
 
-ROW = RECIPES["exp-classify/gin-id-canonical"]
+ROW = "exp-classify/gin-id-canonical"
+CHANGES = ("none", "place", "padding")
 REPORTED = ("test_accuracy", "test_accuracy_at_best_accuracy", "test_accuracy_at_end", "best_epoch_loss")
 
 
@@ -65,7 +63,7 @@ class CountingLayer(Layer):
 
 def built(settings: Settings, change: str) -> nn.Module:
     """The row's model with the change."""
-    model = ROW.build(settings)
+    model = trainable(ROW).build(settings)
     assert isinstance(model, Symmetrized)
     assert isinstance(model.sampler, Canonical)
     net = model.sampler.net
@@ -81,21 +79,12 @@ def built(settings: Settings, change: str) -> nn.Module:
     return model
 
 
-CHANGES: dict[str, Callable[[Settings], nn.Module]] = {
-    name: partial(built, change=name) for name in ("none", "place", "padding")
-}
-
-
 def trained(change: str, seed: int, settings: list[str], options: Options, folder: Path) -> dict[str, float]:
     """What one run reports; an interrupted one goes on."""
     if options.device == "cpu":
         torch.set_num_threads(1)
-    assert isinstance(ROW, Recipe)
-    recipe = replace(ROW, build=CHANGES[change])
-    (found,) = run(
-        recipe, [seed], folder / change, changes=settings, options=options, resume=True,
-        console=Console(stderr=True, quiet=True),
-    )  # fmt: skip
+    recipe = replace(trainable(ROW), build=partial(built, change=change))
+    (found,) = run_quietly(recipe, [seed], folder / change, settings, options)
     return {name: found["metrics"][name] for name in REPORTED}
 
 
@@ -113,7 +102,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     options = Options(arguments.device, 1, arguments.precision, capture=arguments.capture)
-    changes, seeds = arguments.change or list(CHANGES), arguments.seed or [0, 1, 2]
+    changes, seeds = arguments.change or CHANGES, arguments.seed or [0, 1, 2]
     found: dict[str, dict[int, dict[str, float]]] = {change: {} for change in changes}
     with ProcessPoolExecutor(arguments.processes, get_context("spawn")) as pool:
         jobs = {

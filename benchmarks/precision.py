@@ -18,29 +18,23 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rich.console import Console
-
+from benchmarks.recipe_runs import run_quietly, trainable
 from benchmarks.record import finish
 from probsym.lab.final_test import metric_names
 from probsym.lab.provenance import provenance
-from probsym.lab.recipe import Recipe, closest
-from probsym.lab.recipes import RECIPES
-from probsym.lab.run import PRECISIONS, Options, make_fabric, run
+from probsym.lab.run import PRECISIONS, Options, make_fabric
 from probsym.lab.training import make_engine
 
 
 def errors(name: str, metric: str, seeds: list[int], changes: list[str], options: Options, folder: Path) -> list[float]:
     """The metric for every seed, from runs in the folder; those that were interrupted go on."""
-    found = run(
-        _recipe(name), seeds, folder / options.precision, changes=changes, options=options, resume=True,
-        console=Console(stderr=True, quiet=True),
-    )  # fmt: skip
+    found = run_quietly(trainable(name), seeds, folder / options.precision, changes, options)
     return [one["metrics"][metric] for one in found]
 
 
 def metrics(name: str, changes: list[str]) -> list[str]:
     """What runs of the recipe report."""
-    recipe = _recipe(name)
+    recipe = trainable(name)
     return metric_names(make_engine(recipe, recipe.settings.changed(changes), make_fabric(Options("cpu"))))
 
 
@@ -99,13 +93,6 @@ def main() -> None:
     result = {"benchmark": "precision", "recipe": arguments.recipe, "metric": arguments.metric, "seeds": seeds}
     result |= {"changed": arguments.set, "values": values, "differences": differences}
     finish({**result, **provenance(make_fabric(Options(arguments.device)).device)}, arguments.out)
-
-
-def _recipe(name: str) -> Recipe:
-    found = closest(name, RECIPES, "recipe")
-    if not isinstance(found, Recipe):
-        raise SystemExit(f"expected a recipe that trains (got {name})")
-    return found
 
 
 if __name__ == "__main__":

@@ -8,9 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from benchmarks.recipe_runs import trainable
 from benchmarks.record import captured, side_by_side
-from probsym.lab.recipe import Recipe
-from probsym.lab.recipes import RECIPES
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import make_engine
 
@@ -29,8 +28,7 @@ def read_arguments(doc: str | None) -> tuple[argparse.Namespace, Options]:
 
 def training_steps(name: str, options: Options, bare: Callable[[], object], repeats: int) -> dict[str, float]:
     """Median seconds of a step in every mode that the device has, and of `bare`."""
-    recipe, runs = RECIPES[name], dict[str, Callable[[], object]]()
-    assert isinstance(recipe, Recipe)
+    recipe, runs = trainable(name), dict[str, Callable[[], object]]()
     fabric, settings = make_fabric(options), replace(recipe.settings, epochs=1)
     modes = {"plain": (False, False)}
     if fabric.device.type == "cuda":

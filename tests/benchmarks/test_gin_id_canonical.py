@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks.gin_id_canonical import CHANGES, ROW
+from benchmarks.gin_id_canonical import CHANGES, ROW, built
+from benchmarks.recipe_runs import trainable
 from probsym.data import decorated_cycles
 from probsym.lab.recipes.graphs import as_examples
 from probsym.nets import MaskedBatchNorm
@@ -22,7 +23,7 @@ PADDED = GRAPHS._replace(
 
 def model_of(change: str) -> nn.Module:
     torch.manual_seed(0)
-    return CHANGES[change](replace(ROW.settings, samples=1))
+    return built(replace(trainable(ROW).settings, samples=1), change)
 
 
 def output(model: nn.Module, seed: int, examples: object = GRAPHS) -> Tensor:

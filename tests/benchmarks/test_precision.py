@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import precision
+from benchmarks import precision, recipe_runs
 from probsym.lab.run import Options
 from tests.lab.cases import RECIPES
 
@@ -17,7 +17,7 @@ WORDS = ["tiny/mlp-ps", "test_accuracy", "--precision", "32-true", "--set", "epo
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recipes of a second, and no processes in which to train them."""
-    monkeypatch.setattr(precision, "RECIPES", RECIPES)
+    monkeypatch.setattr(recipe_runs, "RECIPES", RECIPES)
     monkeypatch.setattr(precision, "ProcessPoolExecutor", lambda *_: pytest.fail("something is trained"))
 
 
