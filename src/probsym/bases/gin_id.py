@@ -57,7 +57,7 @@ class GINID(Part, nn.Module):
         # without any features there is nothing to sum but the degree, which a constant gives
         self.constant = self.arrays.width(1) == 0 and not identifiers
         first = self.arrays.width(1) + (self.n if identifiers else 0) + self.constant
-        self.layers = nn.ModuleList(_Layer(first if i == 0 else width, width, function) for i in range(layers))
+        self.layers = nn.ModuleList(Layer(first if i == 0 else width, width, function) for i in range(layers))
         self.head = make_head(width, self.arrays.output, activation, output_activation)
         self.pooling = known_pooling(pooling)
 
@@ -83,12 +83,15 @@ class GINID(Part, nn.Module):
         return read_out(self.head, hidden, mask, self.arrays.output, self.pooling)
 
 
-class _Layer(nn.Module):
+class Layer(nn.Module):
+    """One layer, on hidden (batch, nodes, width)."""
+
     def __init__(self, first: int, width: int, function: type[nn.Module]) -> None:
         super().__init__()
         self.epsilon = nn.Parameter(torch.zeros(()))
         self.mlp = nn.Sequential(nn.Linear(first, width), function(), nn.Linear(width, width))
-        self.norm, self.function = MaskedBatchNorm(width), function()
+        self.norm: nn.Module = MaskedBatchNorm(width)
+        self.function = function()
 
     def forward(self, hidden: Tensor, adjacency: Tensor, mask: Tensor | None) -> Tensor:
         gathered = torch.addcmul(torch.bmm(adjacency, hidden), hidden, 1 + self.epsilon)
