@@ -3,7 +3,7 @@ import torch
 
 from probsym.errors import DtypeError, ShapeError
 from probsym.ops import descending, invert, take
-from probsym.ops.permute import _argsort
+from probsym.ops.permute import _opaque_argsort
 
 
 def permutations(*shape: int) -> torch.Tensor:
@@ -109,10 +109,51 @@ def test_refusals() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_sort_for_compilers(dtype: torch.dtype) -> None:
-    scores = torch.randint(4, (4, 3, 9), generator=torch.Generator().manual_seed(0)).to(dtype)
-    for function in (_argsort, torch.compile(_argsort, backend="aot_eager", fullgraph=True)):
-        assert torch.equal(function(scores), descending(scores))
+    generator = torch.Generator().manual_seed(0)
+    scores, ties = torch.randint(4, (2, 4, 3, 9), generator=generator).to(dtype)
+    for function in (_opaque_argsort, torch.compile(_opaque_argsort, backend="aot_eager", fullgraph=True)):
+        assert torch.equal(function(scores, None), descending(scores))
+        assert torch.equal(function(scores, ties), descending(scores, ties=ties))
     for place in (0, 1):
-        mapped = torch.vmap(_argsort, in_dims=place)(scores)
+        mapped = torch.vmap(_opaque_argsort, in_dims=(place, None))(scores, None)
         assert torch.equal(mapped, torch.stack([descending(one) for one in scores.unbind(place)]))
-    torch.library.opcheck(_argsort, (scores,))
+        both = torch.vmap(_opaque_argsort, in_dims=(place, 1 - place))(scores[:3], ties[:3])
+        pairs = zip(scores[:3].unbind(place), ties[:3].unbind(1 - place), strict=True)
+        assert torch.equal(both, torch.stack([descending(one, ties=other) for one, other in pairs]))
+    mapped = torch.vmap(_opaque_argsort, in_dims=(None, 0))(scores[0], ties)
+    assert torch.equal(mapped, torch.stack([descending(scores[0], ties=one) for one in ties]))
+    torch.library.opcheck(_opaque_argsort, (scores, None))
+    torch.library.opcheck(_opaque_argsort, (scores, ties))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside the tracer of torch itself
+@pytest.mark.parametrize("kept_items", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((3, 2, 5), 2), ((3, 1, 5, 4), 2), ((3, 2, 5, 5), (2, 3)), ((1, 2, 5, 5, 3), (3, 2)),
+                        ((3, 1, 4, 5), 3), ((3, 2, 5, 4, 5), (2, 4))]
+)  # fmt: skip
+def test_compiled_moves_are_the_same(shape: tuple[int, ...], axes: int | tuple[int, int], kept_items: bool) -> None:
+    """Also shared by draws or examples, along axes right behind the batch or not, with their gradients."""
+    torch.manual_seed(0)
+    torch.compiler.reset()  # or there would be too many versions of one function
+    index = torch.rand(3, 2, 5).argsort(-1)
+    keep = torch.rand(3, 1, 5) < 0.7 if kept_items else None
+    x = torch.rand(shape, requires_grad=True)
+    graphs: list[torch.fx.GraphModule] = []
+
+    def look(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
+        graphs.append(graph)
+        return graph
+
+    plain = take(x, index, axes, keep)
+    compiled = torch.compile(take, backend="aot_eager", fullgraph=True, dynamic=False)(x, index, axes, keep)
+    assert torch.equal(plain, compiled)
+    weights = torch.rand(plain.shape)
+    gradients = [torch.autograd.grad((y * weights).sum(), x) for y in (plain, compiled)]
+    torch.testing.assert_close(gradients[1], gradients[0])
+    torch.compile(take, backend=look, fullgraph=True, dynamic=False)(x.detach(), index, axes, keep)
+    direct = axes in (2, (2, 3), (3, 2))
+    assert (
+        any("index_select" in str(node.target) or "gather" in str(node.target) for node in graphs[0].graph.nodes)
+        != direct
+    )

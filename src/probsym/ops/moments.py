@@ -7,33 +7,36 @@ from torch import Tensor
 
 
 @torch.library.custom_op("probsym::moments", mutates_args=())
-def moments(left: Tensor, right: Tensor, axes: Sequence[int]) -> Tensor:
+def moments(left: Tensor, right: Tensor, axes: Sequence[int], n: int) -> Tensor:
     """`M[r, i, j]`, the sum of left * right over all entries with i and j on an axis, and then over the axes.
 
     Shapes: left and right (rows, ..., n, ...) alike, in low precision; the result is float32 (rows, n, n). Products of
     numbers in low precision are exact in float32, so nothing is lost but by summing. For an axis right after the
-    rows, or at the end, contiguous arrays are not copied.
+    rows, or at the end, contiguous arrays are not copied. An axis may have more than n items if those are zeros: GPUs
+    multiply several times faster where rows begin at multiples of 16 bytes.
 
     It is an operation of its own since compilers do not know products of one precision with results in another.
 
-    >>> x = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]).bfloat16()
-    >>> moments(x, x, [1])
+    >>> x = torch.tensor([[[1.0, 2.0, 0.0], [3.0, 4.0, 0.0]]]).bfloat16()
+    >>> moments(x, x, [1], n=2)
     tensor([[[ 5., 11.],
              [11., 25.]]])
+    >>> moments(x, x, [2], n=2)
+    tensor([[[10., 14.],
+             [14., 20.]]])
     """
     total: Tensor | None = None
     for axis in axes:
         last = axis in (-1, left.dim() - 1)
         one, other = (x.flatten(1, -2).mT if last else x.movedim(axis, 1).flatten(2) for x in (left, right))
-        found = _product(one, other.mT)
-        total = found if total is None else total.add_(found)
+        found = _product(one, other.mT)[:, :n, :n]
+        total = found.contiguous() if total is None else total.add_(found)
     assert total is not None
     return total
 
 
 @moments.register_fake
-def _(left: Tensor, right: Tensor, axes: Sequence[int]) -> Tensor:
-    n = left.shape[axes[0]]
+def _(left: Tensor, right: Tensor, axes: Sequence[int], n: int) -> Tensor:
     return left.new_empty(left.shape[0], n, n, dtype=torch.float32)
 
 

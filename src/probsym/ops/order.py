@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -10,9 +10,6 @@ import torch
 from torch import Tensor
 
 from probsym.ops.permute import invert, kept, resolve_axes, take
-
-Moved = Callable[[torch.dtype], Tensor]
-"""Items in their order, in the precision asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +35,8 @@ class Order:
         x is (*batch, ...); a batch axis of size 1 is shared by the draws. `zeroed` says that it has zeros for padding
         already, which saves a pass over it.
         """
-        axes, keep = resolve_axes(x, self.index, axis), None if zeroed else self.mask
-
-        def moved(dtype: torch.dtype) -> Tensor:
-            return take(x.to(dtype), self.index, axes, keep)
-
-        return self._sorted(moved, x.dtype, axes)
+        axes = resolve_axes(x, self.index, axis)
+        return self._sorted(take(x, self.index, axes, None if zeroed else self.mask), axes)
 
     def unsort(self, y: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
         """Bring items that are in order back to their places, padding zero: `P y` along each given axis."""
@@ -65,9 +58,9 @@ class Order:
             mask = mask[:, start:stop]
         return replace(self, index=self.index[:, start:stop], mask=mask)
 
-    def _sorted(self, moved: Moved, dtype: torch.dtype, axes: tuple[int, ...]) -> Tensor:
-        """What a subclass makes of items that are brought into order, which it may ask for more than once."""
-        return moved(dtype)
+    def _sorted(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        """What a subclass does to items that were just brought into order."""
+        return x
 
     def _unsorting(self, y: Tensor, axes: tuple[int, ...]) -> Tensor:
         """What a subclass does to items before they go back to their places."""

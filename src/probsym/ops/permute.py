@@ -31,9 +31,16 @@ def descending(scores: Tensor, mask: Tensor | None = None, ties: Tensor | None =
         lowest = torch.finfo(scores.dtype).min  # so that any real score, NaN and minus infinity too, beats padding
         scores = torch.where(mask, scores.nan_to_num(nan=lowest, posinf=torch.inf, neginf=lowest), -torch.inf)
         ties = None if ties is None else torch.where(mask, ties, 0)
+    if ties is not None:
+        scores, ties = torch.broadcast_tensors(scores, ties)
+    compiled = scores.is_cuda and torch.compiler.is_dynamo_compiling()
+    return (_opaque_argsort if compiled else _argsort)(scores, ties)
+
+
+def _argsort(scores: Tensor, ties: Tensor | None) -> Tensor:
+    """Descending, equal scores by descending ties, which are alike in shape, and by place after that."""
     if ties is None:
         return _stable_argsort(scores)
-    scores, ties = torch.broadcast_tensors(scores, ties)
     first = _stable_argsort(ties)
     return first.gather(-1, _stable_argsort(scores.gather(-1, first)))
 
@@ -45,8 +52,6 @@ def _stable_argsort(scores: Tensor) -> Tensor:
     of numpy is faster than carrying an index along.
     """
     scores = scores.contiguous()
-    if scores.is_cuda and torch.compiler.is_dynamo_compiling():
-        return _argsort(scores)
     if not (type(scores) is Tensor and not _traced() and scores.device.type == "cpu" and scores.dtype == torch.float32):
         return torch.argsort(scores, dim=-1, descending=True, stable=True)
     bits = (scores.detach().numpy() + np.float32(0)).view(np.int32)  # adding zero makes -0 the same as 0
@@ -60,23 +65,27 @@ def _stable_argsort(scores: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("probsym::argsort", mutates_args=())
-def _argsort(scores: Tensor) -> Tensor:
-    """For compilers, which are not to look inside: on a GPU they write a sort of their own, and take long over it.
+def _opaque_argsort(scores: Tensor, ties: Tensor | None) -> Tensor:
+    """For compilers, which are not to look inside.
 
-    Only `torch.func.grad` cannot be compiled around it.
+    On a GPU they write a sort of their own and take long over it, and put the steps that follow it into everything that
+    reads the index. Only `torch.func.grad` cannot be compiled around it.
     """
-    return torch.argsort(scores, dim=-1, descending=True, stable=True)
+    return _argsort(scores, ties)
 
 
-@_argsort.register_fake
-def _(scores: Tensor) -> Tensor:
-    return torch.empty_like(scores, dtype=torch.long)
+@_opaque_argsort.register_fake
+def _(scores: Tensor, ties: Tensor | None) -> Tensor:
+    return scores.new_empty(scores.shape, dtype=torch.long)
 
 
-@_argsort.register_vmap
-def _(info: Any, in_dims: tuple[int | None, ...], scores: Tensor) -> tuple[Tensor, int]:
-    assert in_dims[0] is not None
-    return _argsort(scores.movedim(in_dims[0], 0).contiguous()), 0
+@_opaque_argsort.register_vmap
+def _(info: Any, in_dims: tuple[int | None, int | None], scores: Tensor, ties: Tensor | None) -> tuple[Tensor, int]:
+    scores = scores if in_dims[0] is None else scores.movedim(in_dims[0], 0)
+    ties = ties if ties is None or in_dims[1] is None else ties.movedim(in_dims[1], 0)
+    if ties is not None:
+        scores, ties = torch.broadcast_tensors(scores, ties)
+    return _opaque_argsort(scores, ties), 0
 
 
 def invert(index: Tensor) -> Tensor:
@@ -191,6 +200,8 @@ def _traced() -> bool:
 
 def _gather_axes(x: Tensor, index: Tensor, axes: tuple[int, ...]) -> Tensor:
     batch = index.dim() - 1
+    if torch.compiler.is_compiling() and sorted(axes) == list(range(batch, batch + len(axes))):
+        return _index(x, index, len(axes))
     if len(axes) == 2 and batch > 0 and x.device.type == "cpu" and not _traced():
         entries = index.shape[:-1].numel() * x.shape[batch:].numel()
         if entries > BLOCK:
@@ -198,6 +209,21 @@ def _gather_axes(x: Tensor, index: Tensor, axes: tuple[int, ...]) -> Tensor:
     for axis in sorted(axes):
         x = _gather(x, index, axis)
     return x
+
+
+def _index(x: Tensor, index: Tensor, count: int) -> Tensor:
+    """Gather along as many axes as `count` says, right behind the batch, at once.
+
+    Of this compilers make one plain read for each entry. What is read through a table of rows they compute the place of
+    by division, which costs several times as much as the reading.
+    """
+    batch = index.dim() - 1
+
+    def alone(axis: int, axes: int) -> list[int]:
+        return [-1 if i == axis else 1 for i in range(axes)]
+
+    own = (torch.arange(size, device=x.device).view(alone(i, batch + count)) for i, size in enumerate(x.shape[:batch]))
+    return x[(*own, *(index.view(*index.shape[:batch], *alone(i, count)) for i in range(count)))]
 
 
 def _gather_pair(x: Tensor, index: Tensor, first: int, second: int, blocks: int) -> Tensor:

@@ -5,10 +5,10 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product, sums_of
 from probsym.ops.moments import moments
-from probsym.ops.order import Moved
 from probsym.ops.sinkhorn import sinkhorn
 
 
@@ -68,27 +68,13 @@ def _size(points: Tensor, real: Tensor | None, unit: str) -> Tensor:
     return torch.where(size > 0, size, 1)
 
 
-def straight_through(
-    x: Tensor,
-    relaxation: Relaxation,
-    axes: tuple[int, ...],
-    outwards: bool,
-    again: Moved | None = None,
-) -> Tensor:
+def straight_through(x: Tensor, relaxation: Relaxation, axes: tuple[int, ...], outwards: bool) -> Tensor:
     """The identity on x (rows, ...) in sorted order; backward it also hands dL/dP to the relaxation.
 
     For x' = P' x and G = dL/dx', dL/dP is x' G' in sorted order, summed over every axis but the sorted one and
     then over the sorted axes; for an output y = P f (`outwards`) it is (P' dL/dy) f'.
-
-    `again` makes x anew in another precision. A compiler is to make it twice: with one x for both uses, it would write
-    that in full precision, and read it again for each.
     """
-    low, kept = _low_precision(x, axes), None
-    if low is not None:
-        with torch.no_grad():
-            source = again(low) if again is not None and torch.compiler.is_compiling() else x
-            kept, _ = _outermost(source, axes, low)
-    return _StraightThrough.apply(x, kept, *relaxation[:4], axes, outwards)
+    return _StraightThrough.apply(x, *relaxation[:4], axes, outwards, _low_precision(x, axes))
 
 
 def _low_precision(x: Tensor, axes: tuple[int, ...]) -> torch.dtype | None:
@@ -124,25 +110,25 @@ class _StraightThrough(torch.autograd.Function):
     def forward(
         ctx: Any,
         x: Tensor,
-        kept: Tensor | None,
         points: Tensor,
         rate: Tensor,
         a: Tensor,
         b: Tensor,
         axes: tuple[int, ...],
         outwards: bool,
+        low: torch.dtype | None,
     ) -> Tensor:
-        ctx.save_for_backward(x if kept is None else kept, points, rate, a, b)
-        ctx.axes, ctx.outwards, ctx.low = axes, outwards, kept is not None
+        ctx.save_for_backward(x if low is None else _outermost(x, axes, low)[0], points, rate, a, b)
+        ctx.axes, ctx.outwards, ctx.low = axes, outwards, low
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *kernel = ctx.saved_tensors
-        if not any(ctx.needs_input_grad[2:6]):
+        if not any(ctx.needs_input_grad[1:5]):
             return gradients[0], *(None for _ in range(7))
-        found = _dense_gradients if ctx.low else _kernel_gradients
-        return gradients[0], None, *found(x, gradients[0], kernel, ctx), None, None
+        found = _dense_gradients if ctx.low is not None else _kernel_gradients
+        return gradients[0], *found(x, gradients[0], kernel, ctx), None, None, None
 
 
 class _SoftProduct(torch.autograd.Function):
@@ -190,19 +176,21 @@ def _dense_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx:
     """As `_kernel_gradients`, with M built by products in low precision that are summed in float32."""
     gradient, axes = _outermost(gradient, ctx.axes, x.dtype)
     left, right = (gradient, x) if ctx.outwards else (x, gradient)
-    found = moments(left, right, axes)
+    found = moments(left, right, axes, kernel[0].shape[1])
     points, rate, a, b = (part.to(found.dtype) for part in kernel)
     sums = Sums(*(part.to(kernel[0].dtype) for part in sums_of(points, rate, a, b, found)))
     return _from_sums(sums, kernel[0], kernel[1])
 
 
 def _outermost(x: Tensor, axes: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, list[int]]:
-    """x (rows, ...) contiguous with the first of the axes in front and the last behind, and where they are then."""
+    """x (rows, ...) contiguous with the first of the axes in front and the last behind, and where they are then.
+
+    What is behind is filled up with zeros to a multiple of eight, as products in low precision want it.
+    """
     ends = axes[:1] + axes[1:][-1:]
     order = [0, axes[0], *(i for i in range(1, x.dim()) if i not in ends), *ends[1:]]
-    return x.permute(order).to(dtype, memory_format=torch.contiguous_format).contiguous(), [
-        order.index(axis) for axis in axes
-    ]
+    moved = x.permute(order).to(dtype, memory_format=torch.contiguous_format)
+    return pad(moved, (0, -moved.shape[-1] % 8)).contiguous(), [order.index(axis) for axis in axes]
 
 
 def _from_sums(sums: Sums, points: Tensor, rate: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

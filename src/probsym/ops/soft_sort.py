@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probsym.errors import DtypeError, RangeError
 from probsym.ops import relaxation
-from probsym.ops.order import Moved, Order
+from probsym.ops.order import Order
 from probsym.ops.permute import check_order, descending, take
 from probsym.ops.relaxation import Relaxation, Settings
 
@@ -127,32 +127,31 @@ class SoftSort(Order):
         points, rate, a, b = (some(x) for x in self.relaxation[:4])
         return replace(part, relaxation=Relaxation(points, rate, a, b, self.relaxation.normalised))
 
-    def _sorted(self, moved: Moved, dtype: torch.dtype, axes: tuple[int, ...]) -> Tensor:
-        return self._relaxed(moved(dtype), axes, outwards=False, moved=moved)
+    def _sorted(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        return self._relaxed(x, axes, outwards=False)
 
     def _unsorting(self, y: Tensor, axes: tuple[int, ...]) -> Tensor:
         return self._relaxed(y, axes, outwards=True)
 
-    def _relaxed(self, x: Tensor, axes: tuple[int, ...], outwards: bool, moved: Moved | None = None) -> Tensor:
+    def _relaxed(self, x: Tensor, axes: tuple[int, ...], outwards: bool) -> Tensor:
         if not self.soft:
-            return self._straight_through(x, axes, outwards, moved)
+            return self._straight_through(x, axes, outwards)
         for axis in axes:
             x = self._soft_product(x, axis, outwards)
         return x
 
-    def _straight_through(self, x: Tensor, axes: tuple[int, ...], outwards: bool, moved: Moved | None) -> Tensor:
+    def _straight_through(self, x: Tensor, axes: tuple[int, ...], outwards: bool) -> Tensor:
         if self.relaxation is None or not x.is_floating_point():
             return x
         inner = tuple(axis - self.index.dim() + 2 for axis in axes)
-        again = None if moved is None else lambda dtype: self._flat(moved(dtype))
-        return relaxation.straight_through(self._flat(x), self.relaxation, inner, outwards, again).view(x.shape)
-
-    def _flat(self, x: Tensor) -> Tensor:
-        """x (*batch, ...) with one axis for all draws."""
-        return x.reshape(self.index.shape[:-1].numel(), *x.shape[self.index.dim() - 1 :])
+        return relaxation.straight_through(self._flat(x), self.relaxation, inner, outwards).view(x.shape)
 
     def _soft_product(self, x: Tensor, axis: int, outwards: bool) -> Tensor:
         if not x.is_floating_point():
             raise DtypeError(f"Expected a floating tensor to blend its items (got {x.dtype})")
         inner = axis - self.index.dim() + 2
         return relaxation.soft_product(self._flat(x), self.prepared(), inner, outwards).reshape(x.shape)
+
+    def _flat(self, x: Tensor) -> Tensor:
+        """x (*batch, ...) with one axis for all draws."""
+        return x.reshape(self.index.shape[:-1].numel(), *x.shape[self.index.dim() - 1 :])
