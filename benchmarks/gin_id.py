@@ -2,8 +2,8 @@
 
 The paper has 84 % for canonicalization and 50 % for group averaging, and ours are higher. `place` breaks ties between
 nodes by their place in the data rather than at random; `padding` lets padded rows enter the statistics of batch norms,
-as the published code does; `base` is a GIN-ID like the published one, whose layers have one linear map each and no
-norm, and which sums over the nodes. Changes are joined by a plus.
+as the published code does; `base` is a GIN-ID like the published one but for the width of its head, with one linear map
+a layer, no norm, and a sum over the nodes. Changes are joined by a plus.
 
 Run: python benchmarks/gin_id.py [--method canonical] [--change none --change base+padding] [--seed 0 --seed 1]
 [--set epochs=2000] [--device cuda --precision tf32 --capture] [--processes 2] [--runs FOLDER] [--out FILE]. The last
@@ -79,12 +79,18 @@ def row_of(method: str) -> str:
     return f"exp-classify/gin-id-{method}"
 
 
-def known_changes(joined: str) -> list[str]:
-    """The changes in a text like "base+padding", refused if one is unknown or does nothing to another."""
-    changes = joined.split("+")
-    if not set(changes) <= set(CHANGES) or len(set(changes)) < len(changes) or (len(changes) > 1 and "none" in changes):
+def known_changes(joined: str) -> tuple[str, ...]:
+    """The changes in a text like "base+padding", in the order of `CHANGES`; refused if unknown, repeated or not any."""
+    names = joined.split("+")
+    found = tuple(one for one in CHANGES if one in names)
+    if len(found) < len(names) or (len(found) > 1 and "none" in found):
         raise argparse.ArgumentTypeError(f"expected different ones of {', '.join(CHANGES)} joined by + (got {joined})")
-    return changes
+    return found
+
+
+def matters(method: str, changes: Sequence[str]) -> bool:
+    """Whether every change makes a difference: with group averaging no ties are broken, and only the base has norms."""
+    return method != "ga" or not ("place" in changes or {"base", "padding"} <= set(changes))
 
 
 def built(settings: Settings, method: str, changes: Sequence[str]) -> nn.Module:
@@ -120,7 +126,7 @@ def _change_sampler(model: Symmetrized, changes: Sequence[str]) -> None:
 
 
 def trained(
-    method: str, changes: list[str], seed: int, settings: list[str], options: Options, folder: Path
+    method: str, changes: Sequence[str], seed: int, settings: list[str], options: Options, folder: Path
 ) -> dict[str, float]:
     """What one run reports; an interrupted one goes on."""
     if options.device == "cpu":
@@ -145,13 +151,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     options = Options(arguments.device, 1, arguments.precision, capture=arguments.capture)
-    changes, seeds = arguments.change or [[one] for one in CHANGES], arguments.seed or [0, 1, 2]
+    method, every = arguments.method, [(one,) for one in CHANGES if matters(arguments.method, [one])]
+    changes, seeds = sorted(set(arguments.change or every)), sorted(set(arguments.seed or [0, 1, 2]))
+    for one in changes:
+        if not matters(method, one):
+            parser.error(f"expected changes that make a difference with {method} (got {'+'.join(one)})")
     found: dict[str, dict[int, dict[str, float]]] = {"+".join(one): {} for one in changes}
     with ProcessPoolExecutor(arguments.processes, get_context("spawn")) as pool:
         jobs = {
-            ("+".join(one), seed): pool.submit(
-                trained, arguments.method, one, seed, arguments.set, options, arguments.runs
-            )
+            ("+".join(one), seed): pool.submit(trained, method, one, seed, arguments.set, options, arguments.runs)
             for seed in seeds
             for one in changes
         }
@@ -161,7 +169,7 @@ def main() -> None:
             print(f"{name}, seed {seed}: {numbers}", flush=True)
     result = {
         "benchmark": "gin_id",
-        "method": arguments.method,
+        "method": method,
         "changed": arguments.set,
         "precision": arguments.precision,
     }

@@ -14,7 +14,7 @@ from probsym.lab.engine import Engine
 from probsym.lab.pictures.permutations import permutations
 from probsym.lab.run import Options, load_run, make_fabric
 from probsym.lab.training import initial_weights, make_engine
-from probsym.ops import descending, gram_schmidt, short_attention, soft_sort
+from probsym.ops import descending, gram_schmidt, short_attention, soft_sort, take
 from probsym.ops.jacobi import jacobi
 from probsym.testing import assert_equivariant, assert_group_laws
 from tests.data.packing import packed, several
@@ -271,20 +271,45 @@ def test_runs_are_analysed(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
-def test_compiled_sorts_keep_ties_in_place() -> None:
-    scores = torch.randint(3, (50, 444), generator=torch.Generator().manual_seed(0)).float()
+@pytest.mark.parametrize("tied", [False, True])
+def test_compiled_sorts_are_one_operation_and_keep_ties_in_place(tied: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(3, (50, 444), generator=generator).float()
+    ties = torch.randint(3, (50, 444), generator=generator).float() if tied else None
+    mask = torch.rand(50, 444, generator=generator) < 0.8
+    there = [None if x is None else x.cuda() for x in (scores, mask, ties)]
     graphs = []
 
     def keep(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> torch.fx.GraphModule:
         graphs.append(graph)
         return graph
 
-    found = torch.compile(descending, backend=keep, fullgraph=True)(scores.cuda())
-    assert torch.equal(found.cpu(), descending(scores))
-    assert [str(node.target) for node in graphs[0].graph.nodes if "sort" in str(node.target)] == [
-        "probsym.argsort.default"
-    ]
-    assert torch.equal(torch.compile(descending, fullgraph=True)(scores.cuda()).cpu(), descending(scores))
+    torch.compiler.reset()
+    for backend in (keep, "inductor"):
+        found = torch.compile(descending, backend=backend, fullgraph=True)(*there)
+        assert torch.equal(found.cpu(), descending(scores, mask, ties))
+    targets = [str(node.target) for node in graphs[0].graph.nodes]
+    assert [name for name in targets if "sort" in name or "gather" in name] == ["probsym.argsort.default"]
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((3, 1, 5, 4), 2), ((3, 2, 5, 5), (2, 3)), ((1, 2, 5, 5, 3), (3, 2)), ((3, 1, 4, 5), 3)]
+)
+def test_compiled_moves_and_their_gradients(shape: tuple[int, ...], axes: int | tuple[int, int], masked: bool) -> None:
+    torch.manual_seed(0)
+    torch.compiler.reset()
+    index = torch.rand(3, 2, 5).argsort(-1)
+    mask = torch.rand(3, 1, 5) < 0.7 if masked else None
+    x = torch.rand(shape)
+    found = []
+    for device, move in (("cpu", take), ("cuda", torch.compile(take, fullgraph=True, dynamic=False))):
+        own = x.to(device).requires_grad_()
+        y = move(own, index.to(device), axes, None if mask is None else mask.to(device))
+        weights = torch.arange(y.numel(), device=device).view(y.shape).float()
+        found.append([y, *torch.autograd.grad((y * weights).sum(), own)])
+    assert all(torch.equal(one.cpu(), other) for one, other in zip(found[1], found[0], strict=True))
 
 
 def _mean_over_seeds(engine: Engine, name: str, key: str) -> list[float]:

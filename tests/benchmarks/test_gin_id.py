@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks.gin_id import CHANGES, METHODS, CountingNorm, built, known_changes, row_of
+from benchmarks.gin_id import CHANGES, METHODS, CountingNorm, NoNorm, built, known_changes, matters, row_of
 from benchmarks.recipe_runs import trainable
 from probsym.data import decorated_cycles
 from probsym.lab.recipes.graphs import as_examples
@@ -39,7 +39,7 @@ def test_models_begin_alike(method: str) -> None:
     for change in CHANGES:
         found = model_of(change, method).state_dict()
         assert (found.keys() == wanted.keys()) == (change != "base")
-        assert all(torch.equal(found[name], wanted[name]) for name in found if not name.startswith("base.layers"))
+        assert all(torch.equal(found[name], wanted[name]) for name in found if not name.endswith("epsilon"))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -60,12 +60,27 @@ def test_plain_base_is_one_map_a_layer_and_a_sum(method: str) -> None:
 
 
 def test_changes_join() -> None:
-    model = model_of("base+padding+place").eval()
+    model = model_of("place+base+padding").eval()
     assert torch.equal(output(model, 0), output(model, 1))
     assert any(isinstance(one, CountingNorm) for one in model.modules())
+    assert any(isinstance(one, NoNorm) for one in model.modules())
+    assert known_changes("base+place") == known_changes("place+base") == ("place", "base")
     for wrong in ("base+none", "base+base", "bass", ""):
         with pytest.raises(ArgumentTypeError, match="different ones of none, place, padding, base"):
             known_changes(wrong)
+
+
+def test_changes_that_matter_change_the_output() -> None:
+    """And those that do not are known."""
+    for method in METHODS:
+        plain = output(model_of("none", method).train(), 0, PADDED)
+        for change in ("place", "padding", "base"):
+            same = torch.equal(output(model_of(change, method).train(), 0, PADDED), plain)
+            assert same != matters(method, known_changes(change))
+    one, other = (output(model_of(name, "ga").train(), 0, PADDED) for name in ("base", "base+padding"))
+    assert torch.equal(one, other)
+    assert not matters("ga", known_changes("base+padding"))
+    assert matters("canonical", known_changes("base+padding"))
 
 
 def test_ties_by_place_are_not_drawn() -> None:

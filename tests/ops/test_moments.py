@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from probsym.errors import ShapeError
 from probsym.ops import relaxation, soft_sort
 from probsym.ops.chunks import pair_sums, sums_of
 from probsym.ops.moments import moments
@@ -133,6 +134,9 @@ def test_arrays_for_products_are_contiguous_and_filled_up(n: int) -> None:
     assert found.shape == (2, n, 3, 8 if n == 8 else 16)
     assert torch.equal(found[..., :n], x.transpose(2, 3))
     assert not found[..., n:].any()
+    alone, axes = relaxation._outermost(x, (2,), torch.bfloat16)
+    assert axes == [1]
+    assert torch.equal(alone, x.transpose(1, 2))
 
 
 def test_zeros_beyond_n_change_nothing() -> None:
@@ -140,6 +144,8 @@ def test_zeros_beyond_n_change_nothing() -> None:
     left, right = torch.randn(2, 3, 5, 2, 5).bfloat16()
     filled = (torch.nn.functional.pad(x, (0, 3)) for x in (left, right))
     assert_close(moments(*filled, [1, 3], 5), moments(left, right, [1, 3], 5))
+    with pytest.raises(ShapeError, match=r"Expected axes \[1, 3\] with 6 items at least \(got \(3, 5, 2, 5\)\)"):
+        moments(left, right, [1, 3], 6)
 
 
 def test_low_precision_is_for_gpus_under_autocast() -> None:

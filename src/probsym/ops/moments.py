@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from probsym.errors import ShapeError
+
 
 @torch.library.custom_op("probsym::moments", mutates_args=())
 def moments(left: Tensor, right: Tensor, axes: Sequence[int], n: int) -> Tensor:
@@ -25,6 +27,8 @@ def moments(left: Tensor, right: Tensor, axes: Sequence[int], n: int) -> Tensor:
     tensor([[[10., 14.],
              [14., 20.]]])
     """
+    if any(left.shape[axis] < n for axis in axes):
+        raise ShapeError(f"Expected axes {list(axes)} with {n} items at least (got {tuple(left.shape)})")
     total: Tensor | None = None
     for axis in axes:
         last = axis in (-1, left.dim() - 1)

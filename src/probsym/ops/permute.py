@@ -200,7 +200,7 @@ def _traced() -> bool:
 
 def _gather_axes(x: Tensor, index: Tensor, axes: tuple[int, ...]) -> Tensor:
     batch = index.dim() - 1
-    if torch.compiler.is_compiling() and sorted(axes) == list(range(batch, batch + len(axes))):
+    if x.is_cuda and torch.compiler.is_compiling() and sorted(axes) == list(range(batch, batch + len(axes))):
         return _index(x, index, len(axes))
     if len(axes) == 2 and batch > 0 and x.device.type == "cpu" and not _traced():
         entries = index.shape[:-1].numel() * x.shape[batch:].numel()
@@ -214,16 +214,19 @@ def _gather_axes(x: Tensor, index: Tensor, axes: tuple[int, ...]) -> Tensor:
 def _index(x: Tensor, index: Tensor, count: int) -> Tensor:
     """Gather along as many axes as `count` says, right behind the batch, at once.
 
-    Of this compilers make one plain read for each entry. What is read through a table of rows they compute the place of
-    by division, which costs several times as much as the reading.
+    Of this compilers for GPUs make one plain read for each entry. For what is read through a table of rows they divide
+    to find its place, which takes more instructions than all the rest.
     """
-    batch = index.dim() - 1
+    batch, n = index.dim() - 1, index.shape[-1]
 
-    def alone(axis: int, axes: int) -> list[int]:
-        return [-1 if i == axis else 1 for i in range(axes)]
+    def alone(size: int, axis: int, axes: int) -> list[int]:
+        return [size if i == axis else 1 for i in range(axes)]
 
-    own = (torch.arange(size, device=x.device).view(alone(i, batch + count)) for i, size in enumerate(x.shape[:batch]))
-    return x[(*own, *(index.view(*index.shape[:batch], *alone(i, count)) for i in range(count)))]
+    own = (
+        torch.arange(size, device=x.device).view(alone(size, i, batch + count))
+        for i, size in enumerate(x.shape[:batch])
+    )
+    return x[(*own, *(index.view(*index.shape[:batch], *alone(n, i, count)) for i in range(count)))]
 
 
 def _gather_pair(x: Tensor, index: Tensor, first: int, second: int, blocks: int) -> Tensor:

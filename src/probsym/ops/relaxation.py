@@ -185,12 +185,13 @@ def _dense_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx:
 def _outermost(x: Tensor, axes: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, list[int]]:
     """x (rows, ...) contiguous with the first of the axes in front and the last behind, and where they are then.
 
-    What is behind is filled up with zeros to a multiple of eight, as products in low precision want it.
+    Of two axes that behind is filled up with zeros to a multiple of eight, as products in low precision want it.
     """
     ends = axes[:1] + axes[1:][-1:]
     order = [0, axes[0], *(i for i in range(1, x.dim()) if i not in ends), *ends[1:]]
-    moved = x.permute(order).to(dtype, memory_format=torch.contiguous_format)
-    return pad(moved, (0, -moved.shape[-1] % 8)).contiguous(), [order.index(axis) for axis in axes]
+    moved = x.permute(order).to(dtype, memory_format=torch.contiguous_format).contiguous()
+    missing = -moved.shape[-1] % 8 if len(ends) == 2 else 0
+    return pad(moved, (0, missing)) if missing else moved, [order.index(axis) for axis in axes]
 
 
 def _from_sums(sums: Sums, points: Tensor, rate: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
