@@ -5,7 +5,8 @@ and bonds): a whole step with the learned distribution, beside a step of the bar
 of the same width, both compiled and captured on a GPU. Graphs are random ones of about the same sizes and densities.
 
 Run: python benchmarks/patch_transformer.py [--device cuda] [--precision bf16-mixed] [--encoder vit-b] [--nodes 188]
-[--out FILE]. The last line is JSON.
+[--out FILE] [--kernels FILE]. The last line is JSON; with --kernels, what the symmetrized step spends its time on is
+written as CSV.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import captured, finish, side_by_side
+from benchmarks.record import captured, finish, kernel_times, side_by_side, write_rows
 from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.lab.provenance import provenance
 from probsym.lab.run import Options, make_fabric
@@ -64,10 +65,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--kernels", type=Path)
     arguments = parser.parse_args()
+    if arguments.kernels is not None and arguments.nodes is None:
+        parser.error("expected --nodes with --kernels (got all sizes)")
     fabric = make_fabric(Options(arguments.device, precision=arguments.precision))
     device, cuda = fabric.device, fabric.device.type == "cuda"
-    result: dict[str, object] = {"benchmark": "patch_transformer", **vars(arguments), "out": None}
+    result: dict[str, object] = {"benchmark": "patch_transformer", **vars(arguments), "out": None, "kernels": None}
     for n, (channels, bonds, degree) in SIZES.items():
         if arguments.nodes not in (None, n):
             continue
@@ -103,6 +107,8 @@ def main() -> None:
         ratio = round(times["symmetrized"] / times["bare"], 3)
         result[f"n={n}"] = {**times, "ratio": ratio}
         print(f"n = {n}: " + ", ".join(f"{name} {1e3 * span:.1f} ms" for name, span in times.items()) + f", {ratio}x")
+        if arguments.kernels is not None:
+            write_rows(kernel_times(runs["symmetrized"], device), arguments.kernels)
     finish({**result, **provenance(device)}, arguments.out)
 
 

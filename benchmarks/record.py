@@ -1,13 +1,15 @@
 """What every benchmark shares: side-by-side timing, and a result that says where it came from."""
 
+import csv
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 
 def side_by_side(runs: Mapping[str, Callable[[], object]], *, repeats: int, device: torch.device) -> dict[str, float]:
@@ -43,6 +45,19 @@ def captured(run: Callable[[], object]) -> Callable[[], object]:
     return replay
 
 
+def kernel_times(run: Callable[[], object], device: torch.device, times: int = 5) -> list[dict[str, object]]:
+    """Where a run spends its time: each kernel, or on a CPU each operation, how often a run and how many milliseconds."""
+    cuda = device.type == "cuda"
+    with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as found:
+        for _ in range(times):
+            run()
+        _wait(device)
+    rows = [(one.key, one.count, one.self_device_time_total if cuda else one.self_cpu_time_total)
+            for one in found.key_averages()]  # fmt: skip
+    rows.sort(key=lambda row: -row[2])
+    return [{"kernel": name, "calls": count / times, "ms": spent / times / 1e3} for name, count, spent in rows]
+
+
 def added_memory(run: Callable[[], object], device: torch.device) -> int:
     """Bytes that the run holds at most beside what was there before."""
     if device.type == "cuda":
@@ -75,6 +90,15 @@ def _seconds(run: Callable[[], object], times: int, device: torch.device) -> flo
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
+
+
+def write_rows(rows: Sequence[Mapping[str, object]], path: Path) -> None:
+    """Write rows as CSV; an existing file is never overwritten."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("x", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def finish(result: Mapping[str, Any], out: Path | None) -> None:
