@@ -46,7 +46,7 @@ def captured(run: Callable[[], object]) -> Callable[[], object]:
 
 
 def kernel_times(run: Callable[[], object], device: torch.device, times: int = 5) -> list[dict[str, object]]:
-    """Where a run spends its time: each kernel, or on a CPU each operation, how often a run and how many milliseconds."""
+    """Where a run spends its time: each kernel, or operation of a CPU, its calls and milliseconds a run."""
     cuda = device.type == "cuda"
     with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as found:
         for _ in range(times):
