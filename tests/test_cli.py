@@ -125,6 +125,13 @@ def test_results_are_shown_in_their_table(call: Commands, tmp_path: Path) -> Non
     assert errors.startswith("RunError: Expected")
 
 
+def test_the_readme_shows_what_table_1_prints(call: Commands) -> None:
+    lines = [line.rstrip() for line in call("table", 1, "--results", ROOT / "results")[1].splitlines()]
+    first = lines[: next(i for i, line in enumerate(lines) if line.startswith("└")) + 1]
+    assert len(first) > 12
+    assert "\n".join(first) in (ROOT / "README.md").read_text()
+
+
 def test_results_and_runs_are_reported(call: Commands, tmp_path: Path) -> None:
     assert call("train", *TINY, "--out", tmp_path / "runs", "--results", tmp_path / "results")[0] == 0
     page, markdown = tmp_path / "all.html", tmp_path / "tables.md"
