@@ -80,7 +80,7 @@ def row_of(method: str) -> str:
 
 
 def known_changes(joined: str) -> tuple[str, ...]:
-    """The changes in a text like "base+padding", in the order of `CHANGES`; refused if unknown, repeated or not any."""
+    """The changes in a text like "base+padding", in the order of `CHANGES`; each must be known and there once."""
     names = joined.split("+")
     found = tuple(one for one in CHANGES if one in names)
     if len(found) < len(names) or (len(found) > 1 and "none" in found):

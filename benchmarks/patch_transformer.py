@@ -5,8 +5,7 @@ and bonds): a whole step with the learned distribution, beside a step of the bar
 of the same width, both compiled and captured on a GPU. Graphs are random ones of about the same sizes and densities.
 
 Run: python benchmarks/patch_transformer.py [--device cuda] [--precision bf16-mixed] [--encoder vit-b] [--nodes 188]
-[--out FILE] [--kernels FILE]. The last line is JSON; with --kernels, what the symmetrized step spends its time on is
-written as CSV.
+[--kernels] [--out FILE]. The last line is JSON; with --kernels it has what the symmetrized step spends its time on.
 """
 
 import argparse
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.record import captured, finish, kernel_times, side_by_side, write_rows
+from benchmarks.record import captured, finish, kernel_times, side_by_side
 from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.lab.provenance import provenance
 from probsym.lab.run import Options, make_fabric
@@ -64,14 +63,12 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, choices=SIZES, help="the one size to measure")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--kernels", action="store_true")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--kernels", type=Path)
     arguments = parser.parse_args()
-    if arguments.kernels is not None and arguments.nodes is None:
-        parser.error("expected --nodes with --kernels (got all sizes)")
     fabric = make_fabric(Options(arguments.device, precision=arguments.precision))
     device, cuda = fabric.device, fabric.device.type == "cuda"
-    result: dict[str, object] = {"benchmark": "patch_transformer", **vars(arguments), "out": None, "kernels": None}
+    result: dict[str, object] = {"benchmark": "patch_transformer", **vars(arguments), "out": None}
     for n, (channels, bonds, degree) in SIZES.items():
         if arguments.nodes not in (None, n):
             continue
@@ -105,10 +102,9 @@ def main() -> None:
         runs = {"symmetrized": step_of(model, whole, cuda), "bare": step_of(bare, alone, cuda)}
         times = side_by_side(runs, repeats=arguments.repeats, device=device)
         ratio = round(times["symmetrized"] / times["bare"], 3)
-        result[f"n={n}"] = {**times, "ratio": ratio}
+        kernels = {"kernels": kernel_times(runs["symmetrized"], device)} if arguments.kernels else {}
+        result[f"n={n}"] = {**times, "ratio": ratio, **kernels}
         print(f"n = {n}: " + ", ".join(f"{name} {1e3 * span:.1f} ms" for name, span in times.items()) + f", {ratio}x")
-        if arguments.kernels is not None:
-            write_rows(kernel_times(runs["symmetrized"], device), arguments.kernels)
     finish({**result, **provenance(device)}, arguments.out)
 
 

@@ -1,10 +1,9 @@
 """What every benchmark shares: side-by-side timing, and a result that says where it came from."""
 
-import csv
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +51,11 @@ def kernel_times(run: Callable[[], object], device: torch.device, times: int = 5
         for _ in range(times):
             run()
         _wait(device)
-    rows = [(one.key, one.count, one.self_device_time_total if cuda else one.self_cpu_time_total)
-            for one in found.key_averages()]  # fmt: skip
-    rows.sort(key=lambda row: -row[2])
-    return [{"kernel": name, "calls": count / times, "ms": spent / times / 1e3} for name, count, spent in rows]
+    spent = {one: one.self_device_time_total if cuda else one.self_cpu_time_total for one in found.key_averages()}
+    return [
+        {"kernel": one.key, "calls": one.count / times, "ms": spent[one] / times / 1e3}
+        for one in sorted(spent, key=lambda one: -spent[one])
+    ]
 
 
 def added_memory(run: Callable[[], object], device: torch.device) -> int:
@@ -90,15 +90,6 @@ def _seconds(run: Callable[[], object], times: int, device: torch.device) -> flo
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
-
-
-def write_rows(rows: Sequence[Mapping[str, object]], path: Path) -> None:
-    """Write rows as CSV; an existing file is never overwritten."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("x", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def finish(result: Mapping[str, Any], out: Path | None) -> None:

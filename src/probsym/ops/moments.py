@@ -14,8 +14,8 @@ def moments(left: Tensor, right: Tensor, axes: Sequence[int], n: int) -> Tensor:
 
     Shapes: left and right (rows, ..., n, ...) alike, in low precision; the result is float32 (rows, n, n). Products of
     numbers in low precision are exact in float32, so nothing is lost but by summing. For an axis right after the
-    rows, or at the end, contiguous arrays are not copied. An axis may have more than n items if those are zeros: GPUs
-    multiply several times faster where rows begin at multiples of 16 bytes.
+    rows, or at the end, contiguous arrays are not copied. An axis may have more than n items if those are zeros: then
+    rows can begin at multiples of 16 bytes, as the products of a GPU like them.
 
     It is an operation of its own since compilers do not know products of one precision with results in another.
 

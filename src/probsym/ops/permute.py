@@ -215,7 +215,7 @@ def _index(x: Tensor, index: Tensor, count: int) -> Tensor:
     """Gather along as many axes as `count` says, right behind the batch, at once.
 
     Of this compilers for GPUs make one plain read for each entry. For what is read through a table of rows they divide
-    to find its place, which takes more instructions than all the rest.
+    to find its place, again and again.
     """
     batch, n = index.dim() - 1, index.shape[-1]
 
