@@ -24,6 +24,7 @@ def test_the_satellite_encoder_is_loaded_whole() -> None:
     assert len(found.loaded.loaded) == 66
     assert not any(name.startswith("encoder") for name in found.loaded.new)
     assert [one.shape for one in found.parameters()] == [one.shape for one in new.parameters()]
+    assert found.encoder.settings == new.encoder.settings
     x, pairs = torch.rand(2, 20, 3), torch.ones(2, 20, 20)
     assert found(x, pairs).isfinite().all()
 
@@ -47,6 +48,22 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
     with pytest.raises(CheckpointError, match="Expected"):
         BACKBONES["minilm"].pretrained(ARRAYS, 20)
+
+
+def test_but_for_the_weights_the_pretrained_encoder_is_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers  # noqa: PLC0415
+
+    shape = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
+    config = transformers.BertConfig(**shape, vocab_size=5)
+    assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.1, 0.1)
+    transformers.BertModel(config, add_pooling_layer=False).save_pretrained(tmp_path / "minilm")
+    monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
+    found, new = BACKBONES["minilm"].pretrained(ARRAYS, 20), BACKBONES["minilm"].new(ARRAYS, 20)
+    assert found.encoder.settings == new.encoder.settings
+    x, pairs = torch.rand(2, 20, 3), torch.ones(2, 20, 20)
+    torch.testing.assert_close(found.train()(x, pairs), found.eval()(x, pairs))
 
 
 def test_sizes_are_those_of_their_names() -> None:

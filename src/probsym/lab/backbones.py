@@ -37,7 +37,10 @@ class Backbone:
         return PatchTransformer(arrays, n, self.encoder, self.grid, **options)
 
     def pretrained(self, arrays: str, n: int, **options: Any) -> PatchTransformer:
-        """The encoder with its pretrained weights, refused if they are of another shape."""
+        """The encoder with its pretrained weights, refused if they are of another shape.
+
+        Without dropout, whatever its configuration says: but for the weights it is the same as a new one.
+        """
         return PatchTransformer.from_pretrained(
             self.weights(),
             arrays,
@@ -46,6 +49,7 @@ class Backbone:
             encoder=self.encoder,
             heads=self.heads,
             layer_norm_eps=self.layer_norm_eps,
+            dropout=0.0,
             **options,
         )
 
