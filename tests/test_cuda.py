@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym import Signature, groups
+from probsym.bases.encoders import Encoder, EncoderSettings
 from probsym.lab.analyses import ANALYSES, STUDIES
 from probsym.lab.analyses.analysis import Questions
 from probsym.lab.engine import Engine
@@ -224,6 +225,27 @@ def test_short_attention(dtype: torch.dtype, masked: bool, compiled: bool) -> No
         results.append([y, *torch.autograd.grad((y * weights.to(y)).sum(), leaf)])
     tolerance = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float64: 1e-12}[dtype]
     assert all(close(found, wanted, tolerance) for wanted, found in zip(*results, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
+@pytest.mark.parametrize("compiled", [False, True])
+def test_dropout_in_attention_has_its_rate(compiled: bool) -> None:
+    """Values of one give the sum of what attention keeps, which is one on average."""
+    shape = {"family": "bert", "width": 128, "layers": 1, "heads": 2, "feed_forward": 128}
+    encoder = Encoder(EncoderSettings.of({**shape, "attention_dropout": 0.1})).cuda()
+    attention = encoder.layers[0].attention.self
+    torch.nn.init.zeros_(attention.value.weight)
+    torch.nn.init.ones_(attention.value.bias)
+    kept: list[Tensor] = []
+    attention.register_forward_hook(lambda module, inputs, output: kept.append(output[0].detach()))
+    call = torch.compile(encoder) if compiled else encoder
+    with torch.autocast("cuda", torch.bfloat16):
+        for _ in range(2):
+            call(torch.randn(64, 197, 128, device="cuda"))
+    first, second = (one.float() for one in kept[-2:])
+    assert float(first.mean()) == pytest.approx(1, abs=2e-3)
+    assert float(first.std()) == pytest.approx((0.1 / 0.9 / 197) ** 0.5, rel=0.2)
+    assert not torch.equal(first, second)
 
 
 @pytest.mark.parametrize("targets", ["graph", "node", "pair"])

@@ -12,8 +12,10 @@ from probsym.lab.training import Training, make_engine
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-def curve(recipe: Recipe, folder: Path, seeds: tuple[int, ...], **mode: bool) -> list[list[float]]:
-    settings = replace(recipe.settings, epochs=3)
+def curve(
+    recipe: Recipe, folder: Path, seeds: tuple[int, ...], dropout: float = 0.0, **mode: bool
+) -> list[list[float]]:
+    settings = replace(recipe.settings, epochs=3, dropout=dropout)
     engine = make_engine(recipe, settings, make_fabric(Options("cuda")), task=DecoratedCycles(400), **mode)
     found = []
     for seed in seeds:
@@ -28,6 +30,17 @@ def test_captured_steps_are_the_plain_ones(recipe: Recipe, tmp_path: Path) -> No
     plain, captured = (curve(recipe, tmp_path, (0, 1), capture=capture) for capture in (False, True))
     for one, other in zip(plain, captured, strict=True):
         assert one == pytest.approx(other, rel=1e-4)
+
+
+def test_captured_steps_drop_what_the_plain_ones_drop(tmp_path: Path) -> None:
+    recipe = next(one for one in RECIPES if one.name.endswith("-ps"))
+    folders = (tmp_path / name for name in ("plain", "captured", "without"))
+    plain, captured, without = (
+        curve(recipe, folder, (0,), dropout=dropout, capture=capture)
+        for folder, dropout, capture in zip(folders, (0.5, 0.5, 0.0), (False, True, True), strict=True)
+    )
+    assert plain[0] == pytest.approx(captured[0], rel=1e-4)
+    assert plain[0] != pytest.approx(without[0], rel=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, while compiling

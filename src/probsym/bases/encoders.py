@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from probsym.bases.dropout import exact_dropout
 from probsym.bases.rates import is_number, is_rate
 from probsym.errors import DependencyError, RangeError
 
@@ -153,10 +154,15 @@ class Encoder(nn.Module):
         tokens = self.dropout(tokens)
         for layer in self.layers:
             if self.checkpointing and self.training:
-                tokens = checkpoint(layer, tokens, use_reentrant=False)
+                tokens = checkpoint(self._through, layer, tokens, use_reentrant=False)
             else:
-                tokens = layer(tokens)
+                tokens = self._through(layer, tokens)
         return tokens if self.norm is None else self.norm(tokens)
+
+    def _through(self, layer: nn.Module, tokens: Tensor) -> Tensor:
+        with exact_dropout(tokens, self.settings.attention_dropout if self.training else 0.0):
+            found: Tensor = layer(tokens)
+        return found
 
 
 def _names(given: Mapping[Any, Any]) -> list[str]:
