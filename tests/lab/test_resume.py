@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from probsym.errors import RunError
-from probsym.lab.checkpoint import load_checkpoint
+from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from tests.lab.cases import PS, assert_same, metrics_of, run_quietly, training_of, without_time
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,6 +118,16 @@ def test_resuming_after_the_last_epoch_only_tests(tmp_path: Path) -> None:
     (tmp_path / PS.name / "seed-0" / "result.json").unlink()
     (again,) = run_quietly(PS, tmp_path, resume=True)
     assert metrics_of(again) == metrics_of(result)
+
+
+def test_the_time_of_a_resumed_run_has_what_was_trained_before(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path)
+    folder = tmp_path / PS.name / "seed-0"
+    (folder / "result.json").unlink()
+    state = load_checkpoint(folder / "checkpoint.pt")
+    save_checkpoint({**state, "seconds": 1000.0}, folder / "checkpoint.pt")
+    (again,) = run_quietly(PS, tmp_path, resume=True)
+    assert 1000 <= again["metrics"]["train_seconds"] <= again["wall_seconds"] < 1600
 
 
 def test_checkpoints_of_another_run_are_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from probsym.errors import RunError
 from probsym.lab.report import gather, gather_runs, write_report
+from probsym.lab.report.costs import cost_grid
 from probsym.lab.report.document import Cell, Figure, Grid
 from probsym.lab.report.figures import FIGURES, figures
 from probsym.lab.report.markdown import escaped, grid_as_markdown
@@ -185,6 +186,23 @@ def test_costs_have_the_step_of_the_benchmark(files: tuple[str, str]) -> None:
     assert "| 3 | 3.5 s | 2 s | 50 ms | 5 ms (captured, two cores) |" in line
     assert "| step\\_seconds / captured | 5 ms |" in files[1]
     assert "| a / b | \\[1, 2\\] |" in files[1]
+
+
+def test_records_of_a_benchmark_are_a_table(files: tuple[str, str]) -> None:
+    assert "| kernels | 2 rows, in a table below |" in files[1]
+    table = files[1][files[1].index("steps, kernels: 2 rows") :].splitlines()
+    assert "| kernel | calls | ms |" in table[:4]
+    assert "| product | 2 | 0.5123 |" in table[:6]
+    assert "| a\\|b |  | 0.1 |" in table[:6]
+
+
+def test_a_time_shorter_than_its_training_is_left_out(tmp_path: Path) -> None:
+    for seed, training in enumerate((2.0, 4.0)):  # of 3.5 s in all
+        write_result(tmp_path, result("exp-classify/mlp-ps", seed, test_accuracy=99.0, train_seconds=training))
+    (row,) = cost_grid(gather(tmp_path)).rows
+    assert [cell.text for cell in row[3:7]] == ["2", "3.5 s", "3 s", "75 ms"]
+    write_result(tmp_path, result("exp-classify/mlp-ga", test_accuracy=50.0, train_seconds=4.0))
+    assert sorted(row[4].text for row in cost_grid(gather(tmp_path)).rows) == ["", "3.5 s"]
 
 
 def test_runs_are_reported_by_themselves(tmp_path: Path) -> None:

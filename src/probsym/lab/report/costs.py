@@ -22,7 +22,7 @@ def cost_grid(gathered: Gathered) -> Grid:
     for row, changed in dict.fromkeys((run.row, run.changed) for run in gathered.runs):
         runs = [run for run in gathered.runs if (run.row, run.changed) == (row, changed)]
         times = [
-            _mean(_content(run, "wall_seconds") for run in runs),
+            _mean(_whole(run) for run in runs),
             _mean(_metric(run, "train_seconds") for run in runs),
         ]
         epochs = _mean(_content(run, "epochs") for run in runs)
@@ -68,22 +68,43 @@ def step_times(benchmarks: Sequence[Source]) -> dict[str, list[str]]:
 
 
 def benchmark_grids(benchmarks: Sequence[Source]) -> list[Grid]:
-    """One table for each benchmark: its numbers line by line, a column for each file, the latest first."""
+    """One table for each benchmark: its numbers line by line, a column for each file, the latest first.
+
+    A list of records in a file, like the kernels of a step, is a table of its own behind that of its benchmark.
+    """
     kinds: dict[str, list[Source]] = {}
     for source in benchmarks:
         kinds.setdefault(str(source.content.get("benchmark", source.file)), []).append(source)
-    return [_benchmark(kind, sources) for kind, sources in sorted(kinds.items())]
+    return [grid for kind, sources in sorted(kinds.items()) for grid in _benchmark(kind, sources)]
 
 
-def _benchmark(kind: str, sources: Sequence[Source]) -> Grid:
+def _benchmark(kind: str, sources: Sequence[Source]) -> list[Grid]:
     ordered = sorted(sources, key=lambda one: str(one.content.get("date", "")), reverse=True)
     columns = [dict(flat({k: v for k, v in one.content.items() if k not in ORIGIN})) for one in ordered]
+    titles = [one.file.removeprefix("benchmarks/").removesuffix(".json") for one in ordered]
+    tables = []
+    for title, column in zip(titles, columns, strict=True):
+        for name, value in column.items():
+            if is_records(value):
+                tables.append(_records(f"{title}, {' / '.join(name)}", value))
+                column[name] = f"{counted(len(value), 'row')}, in a table below"
     names = list(dict.fromkeys(name for one in columns for name in one))
     where = [Cell(str(one.content.get("hardware", "")), link=one.anchor) for one in ordered]
     rows = [row_of("hardware", *where)]
     rows += [row_of(" / ".join(name), *(_written(name, one.get(name)) for one in columns)) for name in names]
-    head = ("number", *(one.file.removeprefix("benchmarks/").removesuffix(".json") for one in ordered))
-    return Grid(f"{kind.replace('_', ' ')}: {counted(len(ordered), 'file')}", head, rows, folded=True)
+    caption = f"{kind.replace('_', ' ')}: {counted(len(ordered), 'file')}"
+    return [Grid(caption, ("number", *titles), rows, folded=True), *tables]
+
+
+def is_records(value: Any) -> bool:
+    """Whether a value is a table: a list of mappings, one at least."""
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(one, dict) and one for one in value)
+
+
+def _records(caption: str, records: Sequence[Mapping[str, Any]]) -> Grid:
+    head = list(dict.fromkeys(name for one in records for name in one))
+    rows = [row_of(*(said(one.get(name)) for name in head)) for one in records]
+    return Grid(f"{caption}: {counted(len(records), 'row')}", head, rows, folded=True)
 
 
 def flat(content: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -99,6 +120,12 @@ def _written(name: Sequence[str], value: Any) -> str:
     found = number(value)
     timed = any(part == "seconds" or part.endswith("_seconds") for part in name) or "/" in name[0]
     return seconds(found) if timed and found is not None and found > 0 else said(value)
+
+
+def _whole(run: Run) -> float | None:
+    """The time of a run; None where its file has less than its training, as older ones of resumed runs have."""
+    wall, training = _content(run, "wall_seconds"), _metric(run, "train_seconds")
+    return None if wall is None or (training is not None and wall < training) else wall
 
 
 def _content(run: Run, name: str) -> float | None:
