@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
+import torch
 from torch import Tensor
+from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-EXACT = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""Ways to attend that drop at any rate; that of cuDNN may round it to sixteenths (pytorch, pull request 174245)."""
+
+def without_cudnn(x: Tensor, rate: float) -> AbstractContextManager[None]:
+    """Within it, attention on the device of x that drops at this rate does not go through cuDNN.
+
+    cuDNN may round the rate to sixteenths (pytorch, pull request 174245), and then what attention gives in training is
+    not on average what it gives in evaluation. Otherwise what the caller has allowed stays allowed.
+    """
+    return sdpa_kernel(_others()) if x.is_cuda and rate > 0 else nullcontext()
 
 
-def exact_dropout(x: Tensor, rate: float) -> AbstractContextManager[None]:
-    """Within it, attention on the device of x drops at this rate and no other; with none, nothing is ruled out."""
-    return sdpa_kernel(EXACT) if x.is_cuda and rate > 0 else nullcontext()
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _others() -> list[SDPBackend]:
+    """All that is allowed now but cuDNN; plain products if that is nothing."""
+    allowed = {
+        SDPBackend.FLASH_ATTENTION: cuda.flash_sdp_enabled(),
+        SDPBackend.EFFICIENT_ATTENTION: cuda.mem_efficient_sdp_enabled(),
+        SDPBackend.MATH: cuda.math_sdp_enabled(),
+    }
+    return [one for one, is_allowed in allowed.items() if is_allowed] or [SDPBackend.MATH]

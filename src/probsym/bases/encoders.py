@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from probsym.bases.dropout import exact_dropout
+from probsym.bases.dropout import without_cudnn
 from probsym.bases.rates import is_number, is_rate
 from probsym.errors import DependencyError, RangeError
 
@@ -160,7 +160,7 @@ class Encoder(nn.Module):
         return tokens if self.norm is None else self.norm(tokens)
 
     def _through(self, layer: nn.Module, tokens: Tensor) -> Tensor:
-        with exact_dropout(tokens, self.settings.attention_dropout if self.training else 0.0):
+        with without_cudnn(tokens, self.settings.attention_dropout if layer.training else 0.0):
             found: Tensor = layer(tokens)
         return found
 

@@ -39,7 +39,7 @@ class Backbone:
     def pretrained(self, arrays: str, n: int, **options: Any) -> PatchTransformer:
         """The encoder with its pretrained weights, refused if they are of another shape.
 
-        Without dropout, whatever its configuration says: but for the weights it is the same as a new one.
+        Without dropout, whatever its configuration says, as a new one is.
         """
         return PatchTransformer.from_pretrained(
             self.weights(),

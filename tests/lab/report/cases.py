@@ -142,7 +142,7 @@ def write_everything(folder: Path) -> Path:
     benchmark = {
         "benchmark": "exp_classify",
         "step_seconds": {"plain": 0.02, "captured": 0.005, "bare": 0.001},
-        "kernels": [{"kernel": "product", "calls": 2.0, "ms": 0.51234}, {"kernel": "a|b", "ms": 0.1}],
+        "kernels": [{"kernel": "product", "calls": 2.0, "seconds": 0.00512}, {"kernel": "a|b<c>", "seconds": 0.1}],
         **ORIGIN,
     }
     (folder / "benchmarks" / "steps.json").write_text(json.dumps(benchmark))

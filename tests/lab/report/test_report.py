@@ -191,18 +191,21 @@ def test_costs_have_the_step_of_the_benchmark(files: tuple[str, str]) -> None:
 def test_records_of_a_benchmark_are_a_table(files: tuple[str, str]) -> None:
     assert "| kernels | 2 rows, in a table below |" in files[1]
     table = files[1][files[1].index("steps, kernels: 2 rows") :].splitlines()
-    assert "| kernel | calls | ms |" in table[:4]
-    assert "| product | 2 | 0.5123 |" in table[:6]
-    assert "| a\\|b |  | 0.1 |" in table[:6]
+    assert "| kernel | calls | seconds |" in table[:4]
+    assert "| product | 2 | 5.12 ms |" in table[:6]
+    assert "| a\\|b&lt;c&gt; |  | 100 ms |" in table[:6]
+    assert "a|b&lt;c&gt;" in files[0]
+    assert "b<c>" not in files[0]
 
 
 def test_a_time_shorter_than_its_training_is_left_out(tmp_path: Path) -> None:
-    for seed, training in enumerate((2.0, 4.0)):  # of 3.5 s in all
+    for seed, training in enumerate((2.0, 3.55)):  # of 3.5 s in all, which is rounded
         write_result(tmp_path, result("exp-classify/mlp-ps", seed, test_accuracy=99.0, train_seconds=training))
     (row,) = cost_grid(gather(tmp_path)).rows
-    assert [cell.text for cell in row[3:7]] == ["2", "3.5 s", "3 s", "75 ms"]
-    write_result(tmp_path, result("exp-classify/mlp-ga", test_accuracy=50.0, train_seconds=4.0))
-    assert sorted(row[4].text for row in cost_grid(gather(tmp_path)).rows) == ["", "3.5 s"]
+    assert [cell.text for cell in row[3:7]] == ["2", "3.5 s", "2.77 s", "69.4 ms"]
+    write_result(tmp_path, result("exp-classify/mlp-ps", 2, test_accuracy=99.0, train_seconds=4.0))
+    (row,) = cost_grid(gather(tmp_path)).rows
+    assert [cell.text for cell in row[3:6]] == ["3", "", "3.18 s"]
 
 
 def test_runs_are_reported_by_themselves(tmp_path: Path) -> None:

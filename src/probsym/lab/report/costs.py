@@ -12,6 +12,8 @@ from probsym.lab.results import average
 
 STEPS = {"exp_classify": "exp-classify/mlp-ps"}
 """Benchmarks whose `step_seconds` are those of a row; others name their rows themselves."""
+ROUNDING = 0.1
+"""To how many seconds the time of a run is rounded."""
 ORIGIN = ("benchmark", "command", "commit", "hardware", "threads", "torch", "date")
 
 
@@ -21,8 +23,9 @@ def cost_grid(gathered: Gathered) -> Grid:
     steps = step_times(gathered.benchmarks)
     for row, changed in dict.fromkeys((run.row, run.changed) for run in gathered.runs):
         runs = [run for run in gathered.runs if (run.row, run.changed) == (row, changed)]
+        walls = [_whole(run) for run in runs]
         times = [
-            _mean(_whole(run) for run in runs),
+            None if None in walls else _mean(iter(walls)),
             _mean(_metric(run, "train_seconds") for run in runs),
         ]
         epochs = _mean(_content(run, "epochs") for run in runs)
@@ -86,7 +89,7 @@ def _benchmark(kind: str, sources: Sequence[Source]) -> list[Grid]:
     for title, column in zip(titles, columns, strict=True):
         for name, value in column.items():
             if is_records(value):
-                tables.append(_records(f"{title}, {' / '.join(name)}", value))
+                tables.append(_records(f"{title}, {' / '.join(name)}", name, value))
                 column[name] = f"{counted(len(value), 'row')}, in a table below"
     names = list(dict.fromkeys(name for one in columns for name in one))
     where = [Cell(str(one.content.get("hardware", "")), link=one.anchor) for one in ordered]
@@ -97,13 +100,13 @@ def _benchmark(kind: str, sources: Sequence[Source]) -> list[Grid]:
 
 
 def is_records(value: Any) -> bool:
-    """Whether a value is a table: a list of mappings, one at least."""
+    """Whether a value is a table: a list of mappings, one at least, and none of them empty."""
     return isinstance(value, list) and len(value) > 0 and all(isinstance(one, dict) and one for one in value)
 
 
-def _records(caption: str, records: Sequence[Mapping[str, Any]]) -> Grid:
+def _records(caption: str, above: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Grid:
     head = list(dict.fromkeys(name for one in records for name in one))
-    rows = [row_of(*(said(one.get(name)) for name in head)) for one in records]
+    rows = [row_of(*(_written((*above, name), one.get(name)) for name in head)) for one in records]
     return Grid(f"{caption}: {counted(len(records), 'row')}", head, rows, folded=True)
 
 
@@ -125,7 +128,7 @@ def _written(name: Sequence[str], value: Any) -> str:
 def _whole(run: Run) -> float | None:
     """The time of a run; None where its file has less than its training, as older ones of resumed runs have."""
     wall, training = _content(run, "wall_seconds"), _metric(run, "train_seconds")
-    return None if wall is None or (training is not None and wall < training) else wall
+    return None if wall is None or (training is not None and wall < training - ROUNDING) else wall
 
 
 def _content(run: Run, name: str) -> float | None:
