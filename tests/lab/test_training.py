@@ -292,6 +292,19 @@ def test_what_failed_can_be_resumed_from_the_last_good_checkpoint(tmp_path: Path
 # checkpoints and interrupts
 
 
+@pytest.mark.parametrize("every", [0.0, 1e-9, 3600.0])
+def test_checkpoints_come_when_they_are_due_also_within_an_epoch(
+    every: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    monkeypatch.setattr("probsym.lab.training.save_checkpoint", lambda state, path: steps.append(state["step"]))
+    training = training_of(tmp_path, every=every, epochs=2)
+    training.run()
+    whole = 2 * training.engine.steps_per_epoch
+    assert training.engine.steps_per_epoch > 1
+    assert sorted(set(steps)) == ([whole] if every == 3600 else list(range(1, whole + 1)))
+
+
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\x03\x04 broken"])
 def test_broken_checkpoints_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "checkpoint.pt"

@@ -40,7 +40,7 @@ class Options:
         processes: that train together, each on its own device or core.
         precision: "32-true"; "tf32", the same with TF32 products where the device has them; or "bf16-mixed".
         compile, capture: as for `Engine`.
-        checkpoint_every: seconds.
+        checkpoint_every: seconds, as for `Training`.
         keep_every: epochs, as for `Training`; a run that was interrupted goes on as it began.
     """
 

@@ -57,7 +57,8 @@ class Training:
         engine: on which to train. It can serve one seed after the other.
         seed: from which those of initialisation, order and draws are derived.
         folder: of the checkpoint.
-        every: seconds between checkpoints; 0 for one after every step.
+        every: seconds between checkpoints, of which several processes make them at the end of an epoch only; 0 for one
+            after every step.
         keep_every: epochs from one file of kept weights to the next, the first before training; the last epoch's are
             kept whatever it is. None keeps none, or goes on as the checkpoint says.
         precision: in which the engine works, by name; a run goes on in no other. None asks for nothing.
@@ -145,8 +146,10 @@ class Training:
                         break
                     if request.asked and engine.world == 1:
                         self._stop(start, sums)
-                    if self.every == 0:
+                    due = engine.world == 1 and time.perf_counter() - saved >= self.every
+                    if due or self.every == 0:
                         self._save(start, sums)
+                        saved = time.perf_counter()
                 self._end_epoch(epoch, sums, start)
                 self._keep(epoch + 1)  # before any checkpoint of this epoch, so that no resumed run lacks it
                 sums.zero_()
