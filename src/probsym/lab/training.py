@@ -57,8 +57,8 @@ class Training:
         engine: on which to train. It can serve one seed after the other.
         seed: from which those of initialisation, order and draws are derived.
         folder: of the checkpoint.
-        every: seconds between checkpoints, of which several processes make them at the end of an epoch only; 0 for one
-            after every step.
+        every: seconds between checkpoints, for which several processes wait until the end of an epoch; 0 for one after
+            every step.
         keep_every: epochs from one file of kept weights to the next, the first before training; the last epoch's are
             kept whatever it is. None keeps none, or goes on as the checkpoint says.
         precision: in which the engine works, by name; a run goes on in no other. None asks for nothing.

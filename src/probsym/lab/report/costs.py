@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from probsym.lab.report.document import Cell, Grid, row_of
@@ -25,7 +25,7 @@ def cost_grid(gathered: Gathered) -> Grid:
         runs = [run for run in gathered.runs if (run.row, run.changed) == (row, changed)]
         walls = [_whole(run) for run in runs]
         times = [
-            None if None in walls else _mean(iter(walls)),
+            None if None in walls else _mean(walls),
             _mean(_metric(run, "train_seconds") for run in runs),
         ]
         epochs = _mean(_content(run, "epochs") for run in runs)
@@ -139,6 +139,6 @@ def _metric(run: Run, name: str) -> float | None:
     return number(run.content["metrics"].get(name))
 
 
-def _mean(values: Iterator[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     found = [one for one in values if one is not None]
     return average(found) if found else None
