@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from probsym.bases.dropout import without_cudnn
 from probsym.bases.rates import is_number, is_rate
 from probsym.errors import DependencyError, RangeError
 
@@ -154,15 +153,10 @@ class Encoder(nn.Module):
         tokens = self.dropout(tokens)
         for layer in self.layers:
             if self.checkpointing and self.training:
-                tokens = checkpoint(self._through, layer, tokens, use_reentrant=False)
+                tokens = checkpoint(layer, tokens, use_reentrant=False)
             else:
-                tokens = self._through(layer, tokens)
+                tokens = layer(tokens)
         return tokens if self.norm is None else self.norm(tokens)
-
-    def _through(self, layer: nn.Module, tokens: Tensor) -> Tensor:
-        with without_cudnn(tokens, self.settings.attention_dropout if layer.training else 0.0):
-            found: Tensor = layer(tokens)
-        return found
 
 
 def _names(given: Mapping[Any, Any]) -> list[str]:

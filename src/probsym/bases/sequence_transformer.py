@@ -7,7 +7,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
-from probsym.bases.dropout import without_cudnn
 from probsym.bases.rates import check_rate
 from probsym.checks import check_size
 from probsym.errors import RangeError
@@ -137,8 +136,7 @@ class _Layer(nn.Module):
             found = drop(shares(queries, keys, real), rate) @ values
         else:
             seen = None if real is None else real[:, None, None]
-            with without_cudnn(packed, rate):
-                found = scaled_dot_product_attention(queries, keys, values, seen, rate)
+            found = scaled_dot_product_attention(queries, keys, values, seen, rate)
         return found.transpose(1, 2).flatten(2)
 
 

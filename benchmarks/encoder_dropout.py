@@ -1,0 +1,107 @@
+"""What dropout inside a pretrained encoder does on graphs: on its tokens, on its attention, or not at all.
+
+A recipe with an encoder is trained a few epochs each way from the same seed. The validation loss is measured without
+dropout, as always, and once more at the end with the dropout of training left on in the encoder: where that is the
+lower one, the encoder has learned something that holds under dropout alone.
+
+Run: python benchmarks/encoder_dropout.py [--device cuda] [--precision bf16-mixed] [--epochs 8] [--rate 0.1]
+[--recipe pattern/minilm-pretrained-ps] [--out FILE]. The last line is JSON. On a GPU steps are captured.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.recipe_runs import trainable
+from benchmarks.record import finish
+from probsym.bases import PatchTransformer
+from probsym.bases.encoders import Encoder
+from probsym.lab.provenance import provenance
+from probsym.lab.recipe import Recipe, Settings
+from probsym.lab.run import Options, make_fabric
+from probsym.lab.training import initial_weights, make_engine
+
+SEED = 0
+PLACES = {"none": (False, False), "tokens": (True, False), "attention": (False, True), "both": (True, True)}
+
+
+def with_dropout(recipe: Recipe, tokens: float, attention: float) -> Recipe:
+    """The recipe with these rates in its encoder."""
+
+    def build(settings: Settings) -> nn.Module:
+        model = recipe.build(settings)
+        patches = patch_transformer_in(model)
+        other = Encoder(patches.encoder.settings.resized(dropout=tokens, attention_dropout=attention))
+        other.load_state_dict(patches.encoder.state_dict())
+        patches.encoder = other
+        return model
+
+    return replace(recipe, build=build)
+
+
+def patch_transformer_in(model: nn.Module) -> PatchTransformer:
+    """The one that is symmetrized."""
+    (found,) = (one for one in model.modules() if isinstance(one, PatchTransformer))
+    return found
+
+
+def keep_dropping(encoder: nn.Module, _: object) -> None:
+    """Before every call: dropout on, whatever mode the model is in."""
+    encoder.train()
+
+
+def trained(recipe: Recipe, options: Options) -> dict[str, Any]:
+    """The losses of every epoch, and at the end that of validation with dropout in the encoder."""
+    fabric = make_fabric(options)
+    engine = make_engine(recipe, recipe.settings, fabric, capture=fabric.device.type == "cuda")
+    engine.model.load_state_dict(initial_weights(recipe, recipe.settings, SEED))
+    engine.fresh_optimiser()
+    engine.model.train()
+    train, valid = [], []
+    for epoch in range(recipe.settings.epochs):
+        total = torch.zeros((), device=engine.device)
+        batches = engine.order(SEED, epoch)
+        for i, batch in enumerate(batches):
+            total += engine.train_step(batch, SEED, epoch * len(batches) + i)[1]
+        train.append(float(total) / len(batches))
+        valid.append(engine.evaluate(engine.data.valid, SEED, "valid", epoch)["loss"])
+    engine.capture = False  # what is captured has no dropout
+    patch_transformer_in(engine.model).encoder.register_forward_pre_hook(keep_dropping)
+    dropping = engine.evaluate(engine.data.valid, SEED, "valid", recipe.settings.epochs - 1)["loss"]
+    return {"train_loss": train, "valid_loss": valid, "valid_loss_dropping": dropping}
+
+
+def main() -> None:
+    """Train each way, print the losses, end with JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--precision", default="32-true")
+    parser.add_argument("--recipe", default="pattern/minilm-pretrained-ps")
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--learning-rate", type=float, default=1e-4)
+    parser.add_argument("--rate", type=float, default=0.1)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    recipe, epochs = trainable(arguments.recipe), arguments.epochs
+    changed = {"epochs": epochs, "warmup_epochs": epochs / 5, "learning_rate": arguments.learning_rate}
+    recipe = replace(recipe, settings=replace(recipe.settings, **changed))
+    options = Options(arguments.device, precision=arguments.precision)
+    found = {}
+    for place, on in PLACES.items():
+        tokens, attention = (arguments.rate if one else 0.0 for one in on)
+        one = found[place] = trained(with_dropout(recipe, tokens, attention), options)
+        loss = f"in training {one['train_loss'][-1]:.4f}, in validation {one['valid_loss'][-1]:.4f}"
+        print(f"{place:9}: {loss}, with dropout there too {one['valid_loss_dropping']:.4f}", flush=True)
+    result = {"benchmark": "encoder_dropout", "recipe": recipe.name, "seed": SEED, "rate": arguments.rate, **changed}
+    finish({**result, "dropout": found, **provenance(torch.device(arguments.device))}, arguments.out)
+
+
+if __name__ == "__main__":
+    main()
