@@ -2,9 +2,11 @@
 
 Values are all one, so that attention without dropout gives one; with it, whatever the rate, one on average. A backend
 whose mean is another drops at another rate than it scales by, and a model trained with it is another in evaluation.
-`chosen` is what torch takes when nothing is ruled out. In bfloat16; the time is of a forward and a backward pass.
+That the rate itself is right, the mean does not show; the GPU tests look at the spread. `chosen` is what torch takes
+when nothing is ruled out. In bfloat16; the time is of a forward and a backward pass.
 
-Run: python benchmarks/attention_dropout.py [--device cuda] [--channels 32] [--out FILE]. The last line is JSON.
+Run: python benchmarks/attention_dropout.py [--device cuda] [--channels 32 64] [--repeats 5] [--out FILE]. The last line
+is JSON.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""What dropout inside a pretrained encoder does on graphs: on its tokens, on its attention, or not at all.
+"""What dropout inside a pretrained encoder does on graphs: on hidden tokens, on attention, on both or on nothing.
 
 A recipe with an encoder is trained a few epochs each way from the same seed. The validation loss is measured without
 dropout, as always, and once more at the end with the dropout of training left on in the encoder: where that is the
 lower one, the encoder has learned something that holds under dropout alone.
 
 Run: python benchmarks/encoder_dropout.py [--device cuda] [--precision bf16-mixed] [--epochs 8] [--rate 0.1]
-[--recipe pattern/minilm-pretrained-ps] [--out FILE]. The last line is JSON. On a GPU steps are captured.
+[--learning-rate 1e-4] [--recipe pattern/minilm-pretrained-ps] [--out FILE]. The last line is JSON. On a GPU steps are
+captured.
 """
 
 import argparse
@@ -29,18 +30,18 @@ from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import initial_weights, make_engine
 
 SEED = 0
-PLACES = {"none": (False, False), "tokens": (True, False), "attention": (False, True), "both": (True, True)}
+PLACES = {"none": (), "tokens": ("tokens",), "attention": ("attention",), "both": ("tokens", "attention")}
 
 
-def with_dropout(recipe: Recipe, tokens: float, attention: float) -> Recipe:
+def with_dropout(recipe: Recipe, tokens: float = 0.0, attention: float = 0.0) -> Recipe:
     """The recipe with these rates in its encoder."""
 
     def build(settings: Settings) -> nn.Module:
         model = recipe.build(settings)
         patches = patch_transformer_in(model)
-        other = Encoder(patches.encoder.settings.resized(dropout=tokens, attention_dropout=attention))
-        other.load_state_dict(patches.encoder.state_dict())
-        patches.encoder = other
+        old, rates = patches.encoder, {"dropout": tokens, "attention_dropout": attention}
+        patches.encoder = Encoder(old.settings.resized(**rates), old.checkpointing)
+        patches.encoder.load_state_dict(old.state_dict())
         return model
 
     return replace(recipe, build=build)
@@ -48,8 +49,10 @@ def with_dropout(recipe: Recipe, tokens: float, attention: float) -> Recipe:
 
 def patch_transformer_in(model: nn.Module) -> PatchTransformer:
     """The one that is symmetrized."""
-    (found,) = (one for one in model.modules() if isinstance(one, PatchTransformer))
-    return found
+    found = [one for one in model.modules() if isinstance(one, PatchTransformer)]
+    if len(found) != 1:
+        raise SystemExit(f"expected a recipe with one PatchTransformer (got {len(found)})")
+    return found[0]
 
 
 def keep_dropping(encoder: nn.Module, _: object) -> None:
@@ -94,9 +97,8 @@ def main() -> None:
     recipe = replace(recipe, settings=replace(recipe.settings, **changed))
     options = Options(arguments.device, precision=arguments.precision)
     found = {}
-    for place, on in PLACES.items():
-        tokens, attention = (arguments.rate if one else 0.0 for one in on)
-        one = found[place] = trained(with_dropout(recipe, tokens, attention), options)
+    for place, where in PLACES.items():
+        one = found[place] = trained(with_dropout(recipe, **dict.fromkeys(where, arguments.rate)), options)
         loss = f"in training {one['train_loss'][-1]:.4f}, in validation {one['valid_loss'][-1]:.4f}"
         print(f"{place:9}: {loss}, with dropout there too {one['valid_loss_dropping']:.4f}", flush=True)
     result = {"benchmark": "encoder_dropout", "recipe": recipe.name, "seed": SEED, "rate": arguments.rate, **changed}

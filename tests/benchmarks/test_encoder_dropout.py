@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from probsym.bases import PatchTransformer
 from probsym.lab.methods import symmetrized_graphs
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.training import initial_weights
-from tests.lab.cases import CPU, NODES, SETTINGS, Tiny
+from tests.lab.cases import CPU, NODES, PS, SETTINGS, Tiny, training_of
 
 ENCODER = {"family": "bert", "width": 8, "layers": 1, "heads": 2, "feed_forward": 16}
 
@@ -34,7 +35,7 @@ def build(settings: Settings) -> nn.Module:
     return symmetrized_graphs(Patches(), "ps", settings, "")
 
 
-RECIPE = Recipe("tiny/patches-ps", Tiny, build, replace(SETTINGS, epochs=2))
+RECIPE = Recipe("tiny/patches-ps", Tiny, build, replace(SETTINGS, epochs=2, dropout=0.5))
 
 
 @pytest.mark.parametrize(("tokens", "attention"), [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5)])
@@ -49,9 +50,18 @@ def test_dropout_is_where_it_was_asked_for(tokens: float, attention: float) -> N
     assert list(rates.values()) == 3 * [tokens]
 
 
-def test_losses_with_dropout_and_without() -> None:
-    plain, dropping = (trained(with_dropout(RECIPE, rate, 0.0), CPU) for rate in (0.0, 0.5))
-    assert len(plain["train_loss"]) == len(plain["valid_loss"]) == 2
-    assert plain["valid_loss_dropping"] == pytest.approx(plain["valid_loss"][-1])
-    assert dropping["train_loss"] != pytest.approx(plain["train_loss"])
-    assert dropping["valid_loss_dropping"] != pytest.approx(dropping["valid_loss"][-1], rel=1e-3)
+def test_it_trains_as_a_run_does(tmp_path: Path) -> None:
+    training = training_of(tmp_path, RECIPE)
+    training.run()
+    assert trained(RECIPE, CPU)["train_loss"] == [row["train_loss"] for row in training.progress.curve]
+
+
+def test_only_the_encoder_drops_in_evaluation() -> None:
+    plain, dropping = (trained(with_dropout(RECIPE, tokens=rate), CPU) for rate in (0.0, 0.5))
+    assert plain["valid_loss_dropping"] == pytest.approx(plain["valid_loss"][-1], abs=1e-6)
+    assert dropping["valid_loss_dropping"] != pytest.approx(dropping["valid_loss"][-1], abs=1e-4)
+
+
+def test_a_model_without_an_encoder_is_refused() -> None:
+    with pytest.raises(SystemExit, match=r"one PatchTransformer \(got 0\)"):
+        patch_transformer_in(PS.build(PS.settings))
