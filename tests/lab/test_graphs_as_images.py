@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from probsym.data import PackedGraphs, Rows
+from probsym.data import PackedGraphs, Rows, pcqm_contact, peptides_func, peptides_struct
+from probsym.data.lrgb_files import Known
 from probsym.errors import RunError
 from probsym.lab import backbones
 from probsym.lab.analyses import ANALYSES
@@ -27,6 +28,7 @@ from probsym.lab.training import Training, initial_weights, make_engine
 from probsym.samplers import Noise
 from probsym.symmetrized import Symmetrized
 from probsym.testing import assert_equivariant
+from tests.data.molecules import contacts, peptides, write
 
 transformers = pytest.importorskip("transformers")
 
@@ -61,7 +63,7 @@ def graphs(count: int, atoms: tuple[int, ...], bonds: tuple[int, ...] | None, ta
         targets = nodes.like(whole(2, sum(sizes)))
     elif target == "pairs":
         pairs = Rows.join([torch.ones(n, n).triu(1).nonzero() for n in sizes])
-        targets = pairs.like((whole(3, len(pairs.values)) == 0).float())
+        targets = pairs.like((whole(3, len(pairs.values)) == 0).to(torch.uint8))
     else:
         targets = (
             torch.rand(count, int(target), generator=random).round()
@@ -94,15 +96,30 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setitem(backbones.BACKBONES, name, one)
 
 
-def training(recipe: Recipe, folder: Path) -> Training:
+def training(recipe: Recipe, folder: Path, steps: int = 2) -> Training:
     settings = replace(
         recipe.settings, epochs=2, batch_size=20, learning_rate=1e-3, warmup_epochs=0.5, test_samples=2,
         samples=min(recipe.settings.samples, 2), eval_samples=min(recipe.settings.eval_samples, 2),
         also_test_samples=(1,),
     )  # fmt: skip
     engine = make_engine(recipe, settings, make_fabric(Options("cpu")))
-    assert engine.steps_per_epoch == 2
+    assert engine.steps_per_epoch == steps
     return Training(engine, recipe, 0, folder, every=0)
+
+
+@pytest.mark.parametrize("name", ["peptides-func", "peptides-struct", "pcqm-contact"])
+def test_molecules_are_trained_on_as_their_files_have_them(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for read in (peptides_func, peptides_struct, pcqm_contact):
+        monkeypatch.setattr(molecules, read.__name__, partial(read, download=False))
+    monkeypatch.setattr("probsym.data.lrgb.KNOWN", {name: Known(6, 2.5 if name == "pcqm-contact" else 2.0, 2.0, 3)})
+    sets = {"peptides-struct": peptides(11), "pcqm-contact": contacts()}
+    sets["peptides-func"] = [[(*one[:-1], (one[-1] > 12).float()) for one in part] for part in peptides(10)]
+    monkeypatch.setenv("PROBSYM_DATA", str(tmp_path / "data"))
+    write(tmp_path / "data", name, 3 * [sets[name][0]])
+    run = training(RECIPES[f"{name}/vit-s-scratch-ps"], tmp_path / "run", steps=1)
+    assert run.run()["test_loss"] > 0
 
 
 def stop(*_: object) -> None:
@@ -229,15 +246,15 @@ def test_the_loss_of_nodes_weighs_classes_by_the_share_of_the_other() -> None:
 
 def test_the_loss_of_pairs_is_over_those_that_are_labelled() -> None:
     task, random = molecules.PCQMContact(), torch.Generator().manual_seed(0)
-    output, targets = torch.randn(3, 4, 4, generator=random), torch.rand(3, 4, 4, generator=random).round()
-    targets[torch.rand(3, 4, 4, generator=random) < 0.5] = torch.nan
-    targets[1] = torch.nan
-    known = ~targets.isnan()
-    wanted = binary_cross_entropy_with_logits(output[known], targets[known])
+    output, targets = torch.randn(3, 4, 4, generator=random), torch.randint(2, (3, 4, 4), generator=random)
+    targets[torch.rand(3, 4, 4, generator=random) < 0.5] = NO_TARGET
+    targets[1] = NO_TARGET
+    known = targets != NO_TARGET
+    wanted = binary_cross_entropy_with_logits(output[known], targets[known].float())
     assert float(task.loss(output, targets)) == pytest.approx(float(wanted), rel=1e-5)
     losses = task.losses(output, targets)
     assert losses[1] == 0
-    first = binary_cross_entropy_with_logits(output[0][known[0]], targets[0][known[0]])
+    first = binary_cross_entropy_with_logits(output[0][known[0]], targets[0][known[0]].float())
     assert float(losses[0]) == pytest.approx(float(first), rel=1e-5)
     leaf = output.clone().requires_grad_()
     task.loss(leaf, targets).backward()

@@ -17,16 +17,18 @@ def contact_metrics(scores: Tensor, contacts: Tensor, mask: Tensor) -> dict[str,
 
     A contact (i, j) ranks by its score among those of (i, k) for all candidates k:
 
-    - raw ("hits@1", ..., "mrr"): all atoms of the molecule, i itself and its other contacts among them, as by the
-      benchmark's own evaluation;
+    - raw ("hits@1", ..., "mrr"): all atoms of the molecule, i itself and its other contacts among them. A molecule
+      without contacts counts as zero. Both as by the benchmark's own evaluation;
     - filtered ("hits@1_filtered", ..., "mrr_filtered"): without the other contacts of i;
     - extended ("hits@1_extended", ..., "mrr_extended"): without the other contacts of i and without i itself.
+
+    Of the last two, molecules without contacts have no part.
 
     Where scores are equal, the rank is the mean of the best and the worst that the order of equal ones could give: 1,
     plus the number of candidates with a higher score, plus half the number of others with the same. So a model that
     gives all pairs one score gains nothing by it; the published evaluations leave it to the sort. Ranks are averaged
-    within a molecule (reciprocals, or being at most 1, 3, 10), then over molecules; those without contacts are left
-    out. Both (i, j) and (j, i) count if both are given.
+    within a molecule (reciprocals, or being at most 1, 3, 10), then over molecules. Both (i, j) and (j, i) count if
+    both are given.
 
     Args:
         scores: (molecules, n, n), finite between atoms.
@@ -51,17 +53,18 @@ def contact_metrics(scores: Tensor, contacts: Tensor, mask: Tensor) -> dict[str,
     for ending, form in FORMS.items():
         higher, equal = (((one) & per_form[form]).sum(-1) for one in (row > own, row == own))
         rank = 1 + higher.double() + equal.double() / 2
-        for many in HITS:
-            found[f"hits@{many}{ending}"] = _mean((rank <= many).double(), molecule, len(scores))
-        found[f"mrr{ending}"] = _mean(1 / rank, molecule, len(scores))
+        values = {f"hits@{many}": (rank <= many).double() for many in HITS} | {"mrr": 1 / rank}
+        for name, value in values.items():
+            found[f"{name}{ending}"] = _mean(value, molecule, len(scores), zeros=form == "raw")
     return found
 
 
-def _mean(values: Tensor, molecule: Tensor, count: int) -> Tensor:
-    """Of the means within molecules, for those that have any."""
+def _mean(values: Tensor, molecule: Tensor, count: int, zeros: bool) -> Tensor:
+    """Of the means within molecules; those without any are zero, or left out."""
     total = torch.bincount(molecule, values, count)
     many = torch.bincount(molecule, minlength=count)
-    return (total / many)[many > 0].mean()
+    means = total / many.clamp_min(1)
+    return means.mean() if zeros else means[many > 0].mean()
 
 
 def _check(scores: Tensor, contacts: Tensor, mask: Tensor) -> None:

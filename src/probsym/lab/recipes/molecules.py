@@ -14,7 +14,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, l1_loss
 from probsym.data import PackedGraphs, pcqm_contact, peptides_func, peptides_struct
 from probsym.lab.backbones import BACKBONES, VITS
 from probsym.lab.contacts import contact_metrics
-from probsym.lab.examples import PackedExamples, Splits
+from probsym.lab.examples import NO_TARGET, PackedExamples, Splits
 from probsym.lab.methods import symmetrized_graphs
 from probsym.lab.metrics import average_precision, mean_absolute_error
 from probsym.lab.recipe import Recipe, Settings, Task
@@ -34,7 +34,7 @@ PEPTIDES = Settings(
 )
 PCQM = replace(
     PEPTIDES,
-    epochs=14,  # of 3,722 steps: 50,000
+    epochs=14,  # of 3,722 steps: the first whole number beyond 50,000
     warmup_epochs=1.34,
     learning_rate=5e-5,
     weight_decay=0.01,
@@ -120,8 +120,9 @@ class PCQMContact(Molecules):
 
     @staticmethod
     def _summed(output: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        known = ~targets.isnan()
-        each = binary_cross_entropy_with_logits(output, torch.where(known, targets, 0), reduction="none")
+        known = targets != NO_TARGET
+        labels = torch.where(known, targets, 0).to(output.dtype)
+        each = binary_cross_entropy_with_logits(output, labels, reduction="none")
         return torch.where(known, each, 0).sum((1, 2)), known.sum((1, 2))
 
 
