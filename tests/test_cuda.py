@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym import Signature, groups
+from probsym.bases import PatchTransformer
 from probsym.bases.encoders import Encoder, EncoderSettings
 from probsym.lab.analyses import ANALYSES, STUDIES
 from probsym.lab.analyses.analysis import Questions
@@ -271,6 +272,26 @@ def test_captured_attention_drops_anew_every_time() -> None:
     assert torch.equal(found[0], found[2])
     assert torch.equal(found[0], call(index))
     assert not torch.equal(found[0], found[1])
+
+
+def test_captured_patch_dropout_draws_its_share_anew() -> None:
+    shape = {"family": "vit", "width": 32, "layers": 1, "heads": 2, "feed_forward": 32}
+    model, seen = PatchTransformer("n 3 -> 2", 9, shape, 4, patch_dropout=(0.0, 0.9)).cuda(), []
+    model.encoder.register_forward_pre_hook(lambda _, given: seen.append(given[1]))
+    x, index = torch.randn(8, 9, 3, device="cuda"), torch.arange(8, device="cuda")
+
+    def call(index: Tensor) -> Tensor:
+        with torch.no_grad():
+            model(x[index])
+        return seen[-1]
+
+    captured, counts = Captured(call, index, torch.Generator("cuda")), []
+    for seed in range(8):
+        torch.manual_seed(seed)
+        counts.append(int(captured(index).sum()))
+        torch.manual_seed(seed)
+        assert int(call(index).sum()) == counts[-1]
+    assert len(set(counts)) > 3
 
 
 @pytest.mark.parametrize("targets", ["graph", "node", "pair"])

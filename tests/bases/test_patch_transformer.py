@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from transformers import BertConfig, ViTConfig, ViTModel
 
 from probsym import Symmetrized, bases, groups, testing
-from probsym.bases import EdgeList, EncoderSettings, PatchTransformer
+from probsym.bases import EdgeList, EncoderSettings, PatchTransformer, patch_transformer
 from probsym.errors import DtypeError, ProbsymError, RangeError, ShapeError, SignatureError
 from probsym.nets import GIN
 from probsym.samplers import Frame, Learned
@@ -237,6 +237,27 @@ def test_patch_dropout_can_draw_its_share() -> None:
     assert 9 < max(lengths) <= 12
 
 
+@pytest.mark.parametrize("family", ["vit", "bert"])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_tokens_that_are_hidden_are_as_if_left_out(
+    family: str, checkpointing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build("n 3 -> 2", encoder={**TINY, "family": family}, patch_dropout=(0.2, 0.9), checkpointing=checkpointing)
+    (x,) = make_inputs("n 3 -> 2", 3, 9)
+    lengths = []
+    model.encoder.register_forward_pre_hook(lambda _, given: lengths.append(given[0].shape[1]))
+    for seed in range(5):
+        results = []
+        for keeps in (False, True):
+            monkeypatch.setattr(patch_transformer, "keeps_shapes", lambda _, keeps=keeps: keeps)
+            torch.manual_seed(seed)
+            y = model(x)
+            results.append([y, *gradients(y, model.parameters())])
+        assert all(torch.allclose(one, other, atol=1e-12) for one, other in zip(*results, strict=True))
+    assert set(lengths[1::2]) == {1 + 13}  # as many as are left at the least
+    assert len(set(lengths[::2])) > 2
+
+
 def test_patch_dropout_is_off_in_evaluation() -> None:
     model, plain, (x,) = build("n 3 -> 2", patch_dropout=0.5), build("n 3 -> 2"), make_inputs("n 3 -> 2", 2, 9)
     assert not torch.isclose(model(x), model(x)).any()
@@ -286,9 +307,15 @@ def test_compiles_without_a_break(edges: bool) -> None:
 
 
 @pytest.mark.slow
-def test_patch_dropout_compiles_without_a_break() -> None:
-    model, inputs = build("n 3 -> 2", patch_dropout=0.5), make_inputs("n 3 -> 2", 2, 7)
-    assert torch.compile(model, backend="aot_eager", fullgraph=True)(*inputs).shape == (2, 2)
+@pytest.mark.parametrize("share", [0.5, (0.0, 0.5)])
+def test_patch_dropout_compiles_without_a_break(share: Any) -> None:
+    model, inputs = build("n 3 -> 2", patch_dropout=share), make_inputs("n 3 -> 2", 2, 7)
+    compiled, found = torch.compile(model, backend="aot_eager", fullgraph=True), []
+    for call in (compiled, compiled, model):
+        torch.manual_seed(len(found) % 2)
+        found.append(call(*inputs))
+    assert_close(found[0], found[2])
+    assert not torch.allclose(found[0], found[1])
 
 
 @pytest.mark.parametrize("arrays", ["n 3 -> ", "n n -> "])

@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from probsym.bases import PatchTransformer
 from probsym.errors import CheckpointError, DataError
 from probsym.lab.backbones import BACKBONES, VITS
+from tests.checkpoint_cases import timm, vit, write
 
 pytest.importorskip("transformers")
 DATA = Path(os.environ.get("PROBSYM_DATA", ""))
@@ -64,6 +66,19 @@ def test_but_for_the_weights_the_pretrained_encoder_is_the_new_one(
     assert found.encoder.settings == new.encoder.settings
     x, pairs = torch.rand(2, 20, 3), torch.ones(2, 20, 20)
     torch.testing.assert_close(found.train()(x, pairs), found.eval()(x, pairs))
+
+
+def test_vits_are_those_that_timm_has(tmp_path: Path) -> None:
+    names = ("tiny", "small", "base")
+    wanted = [f"timm/vit_{name}_patch16_224.augreg_in21k" for name in names]
+    assert [BACKBONES[name].weights() for name in VITS] == wanted
+    shape = {"hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768}
+    write(tmp_path, timm(vit(**shape), fused=False), {"architecture": "vit_tiny_patch16_224"})
+    backbone = replace(BACKBONES["vit-ti"], weights=lambda: tmp_path)
+    found, new = backbone.pretrained(ARRAYS, 20), backbone.new(ARRAYS, 20)
+    assert found.loaded is not None
+    assert not any(name.startswith("encoder") for name in found.loaded.new)
+    assert found.encoder.settings == new.encoder.settings.resized(eps=1e-6)
 
 
 def test_sizes_are_those_of_their_names() -> None:

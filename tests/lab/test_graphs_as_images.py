@@ -224,6 +224,12 @@ def test_settings_are_those_of_the_paper() -> None:
         assert settings.learning_rate == (5e-5 if name.startswith("pcqm") else 1e-5)
         assert settings.weight_decay == (0.1 if name.startswith("peptides") else 0.01)
         assert settings.samples == (10 if name.startswith("pcqm") or name.endswith("-ga") else 1)
+        assert (settings.noise, settings.tau, settings.entropy) == (1.0, 0.01, 0.1)
+        assert settings.dropout == (0.0 if name.startswith("pcqm") else 0.1)
+        if not name.startswith("pattern"):
+            assert (settings.eval_samples, settings.test_samples) == (10, 10 if name.startswith("pcqm") else 100)
+            shares = {"peptides-func": (0.5, 0.5), "peptides-struct": (0.0, 0.5), "pcqm-contact": (0.0, 0.0)}
+            assert recipe.build(settings).base.patch_dropout == shares[name.split("/")[0]]
 
 
 def test_the_loss_of_nodes_weighs_classes_by_the_share_of_the_other() -> None:

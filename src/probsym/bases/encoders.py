@@ -132,6 +132,8 @@ SHAPES = {
 class Encoder(nn.Module):
     """The layers of a ViT or BERT, from tokens (batch, length, width) to tokens; positions are added before.
 
+    With `seen`, (length,) booleans, no token attends to those that are not; what becomes of them is of no use.
+
     Args:
         checkpointing: recompute each layer in the backward pass rather than keep what is inside it.
     """
@@ -145,17 +147,18 @@ class Encoder(nn.Module):
         self.dropout = nn.Dropout(settings.dropout)
         self.norm = nn.LayerNorm(settings.width, eps=settings.eps) if vit else None
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, seen: Tensor | None = None) -> Tensor:
         if len(tokens) == 0:  # attention in the library does not take an empty batch
             return tokens
         if self.embedding_norm is not None:
             tokens = self.embedding_norm(tokens)
         tokens = self.dropout(tokens)
+        mask = None if seen is None else seen.view(1, 1, 1, -1)  # (batch, heads, from, to)
         for layer in self.layers:
             if self.checkpointing and self.training:
-                tokens = checkpoint(layer, tokens, use_reentrant=False)
+                tokens = checkpoint(layer, tokens, mask, use_reentrant=False)
             else:
-                tokens = layer(tokens)
+                tokens = layer(tokens, mask)
         return tokens if self.norm is None else self.norm(tokens)
 
 

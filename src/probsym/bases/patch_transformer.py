@@ -63,8 +63,8 @@ class PatchTransformer(Part, nn.Module):
         diagonal_inputs: whether arrays of order 1 stand on the diagonal of one of order 2.
         diagonal_output: whether an output of order 1 is read from the diagonal of one of order 2.
         patch_dropout: in training, the share of tokens that are left out, drawn anew for every row; a pair (low, high)
-            to draw the share too, once a call, which cannot be compiled as one graph, since the number of tokens is
-            then known only when it runs. Only for outputs of order 0.
+            to draw the share too, once a call. On a GPU and in compiled code, where shapes are to stay the same, tokens
+            are then hidden from the others rather than left out. Only for outputs of order 0.
         checkpointing: save memory in training by computing each layer again in the backward pass.
 
     >>> tiny = {"family": "vit", "width": 32, "layers": 2, "heads": 4, "feed_forward": 64}
@@ -113,18 +113,30 @@ class PatchTransformer(Part, nn.Module):
     def forward(self, *inputs: Tensor | EdgeList) -> Tensor:
         batch, n = self.arrays.check(inputs, most=self.n, edges=True)
         tokens = self.tokenize(*inputs) + self.positions[1:]
+        seen = None
         if self.training and self.patch_dropout[1] > 0:
-            tokens = self._thinned(tokens)
+            tokens, seen = self._thinned(tokens)
         first = (self.cls + self.positions[0]).to(tokens.dtype).expand(batch, 1, -1)
-        return self.detokenize(self.encoder(torch.cat([first, tokens], dim=1)), n)
+        return self.detokenize(self.encoder(torch.cat([first, tokens], dim=1), seen), n)
 
-    def _thinned(self, tokens: Tensor) -> Tensor:
-        """A random choice of the tokens of each row, equally many of each."""
+    def _thinned(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+        """A random choice of the tokens of each row, equally many of each, in random order.
+
+        Where their number is drawn and shapes are to stay the same, they are as many as there can be, and the second
+        says to which of them and to the global token to attend.
+        """
         low, high = self.patch_dropout
-        rate = low if low == high else low + (high - low) * float(torch.rand(()))
-        count = max(1, round((1 - rate) * tokens.shape[1]))
-        kept = torch.rand(tokens.shape[:2], device=tokens.device).topk(count, dim=1).indices
-        return tokens.gather(1, kept.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
+        length = tokens.shape[1]
+        most, fewest = (max(1, round((1 - rate) * length)) for rate in (low, high))
+        kept = torch.rand(tokens.shape[:2], device=tokens.device).topk(most, dim=1).indices
+        tokens = tokens.gather(1, kept.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
+        if most == fewest:
+            return tokens, None
+        rate = low + (high - low) * torch.rand((), device=tokens.device)
+        count = ((1 - rate) * length).round().clamp(fewest, most)
+        if keeps_shapes(tokens):
+            return tokens, torch.arange(1 + most, device=tokens.device) <= count
+        return tokens[:, : int(count)], None
 
     @classmethod
     def from_pretrained(
@@ -219,6 +231,11 @@ class PatchTransformer(Part, nn.Module):
             image = interpolate(image, (self.grid, self.grid), mode="bicubic", align_corners=False, antialias=True)
             patches = image.flatten(2).squeeze(0).T
         return torch.cat([first, patches])
+
+
+def keeps_shapes(x: Tensor) -> bool:
+    """Whether shapes must not depend on what is drawn: on a GPU, where steps may be captured, and in compiled code."""
+    return x.is_cuda or torch.compiler.is_compiling()
 
 
 def _rates(given: float | Sequence[float]) -> tuple[float, float]:

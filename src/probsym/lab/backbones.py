@@ -73,9 +73,9 @@ def _minilm() -> Path:
 
 
 BACKBONES: dict[str, Backbone] = {
-    "vit-ti": Backbone("vit-ti", lambda: "WinKawaks/vit-tiny-patch16-224", "images"),
-    "vit-s": Backbone("vit-s", lambda: "WinKawaks/vit-small-patch16-224", "images"),
-    "vit-b": Backbone("vit-b", lambda: "google/vit-base-patch16-224-in21k", "images"),
+    "vit-ti": Backbone("vit-ti", lambda: "timm/vit_tiny_patch16_224.augreg_in21k", "ImageNet-21k"),
+    "vit-s": Backbone("vit-s", lambda: "timm/vit_small_patch16_224.augreg_in21k", "ImageNet-21k"),
+    "vit-b": Backbone("vit-b", lambda: "timm/vit_base_patch16_224.augreg_in21k", "ImageNet-21k"),
     "galileo": Backbone(
         {"family": "vit", "width": 128, "layers": 4, "heads": 8, "feed_forward": 512, "eps": 1e-6},
         _galileo,
