@@ -143,6 +143,19 @@ def test_a_table_says_which_way_is_better_and_has_both_numbers() -> None:
     assert "diverged" not in printed(table(3, {}))
 
 
+def test_a_table_tells_of_rows_that_it_has_no_place_for() -> None:
+    results: dict[str, Any] = {
+        "pattern/vit-b-scratch-ps": [result(0, **{"test_accuracy@1": 80.0})],
+        "pattern/vit-ti-scratch-ps": [result(0, test_accuracy=80.0), result(1, test_accuracy=81.0)],
+        "exp/gin": [result(0, "exp/gin", not_separated=600.0)],
+    }
+    assert "1 row of ours is not in it" in printed(table(3, results))
+    results["pattern/vit-b-scratch-ps"] += [{**result(0, **{"test_accuracy@1": 70.0}), "changed": {"epochs": 9}}]
+    assert "2 rows of ours are not in it" in printed(table(3, results))
+    assert "2 rows of ours are not in it" in printed(table(3, results, {"epochs": 9}))
+    assert "of ours" not in printed(table(7, results))  # exp/gin stands in Table 1
+
+
 def test_counts_stand_beside_their_controls() -> None:
     ours = {"not_separated": 3.0, "control_separated": 7.0}
     ours |= {"not_separated_calibrated": 5.0, "control_separated_calibrated": 1.0}

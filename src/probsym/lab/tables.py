@@ -35,7 +35,8 @@ def cell(line: Line, column: Column, results: Results, changed: Mapping[str, Any
 def table(number: int, results: Results, changed: Mapping[str, Any] | None = None) -> Table:
     """One table: for every column the paper's number and ours, mean and deviation over the seeds.
 
-    Ours are those of runs in which just the given settings were changed; by default none.
+    Ours are those of runs in which just the given settings were changed; by default none. Below stands how many rows of
+    the same tasks there are beside them.
     """
     found = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
     title = f"Table {found.number}. {found.title}"
@@ -52,7 +53,22 @@ def table(number: int, results: Results, changed: Mapping[str, Any] | None = Non
             place = cell(line, column, results, changed)
             texts += ["" if place.paper is None else f"{place.paper:g}", spoken_number(place.ours)]
         shown.add_row(line.title, *texts)
+    if others := _others({column.task for column in found.columns}, results, changed):
+        rows = "row of ours is" if others == 1 else "rows of ours are"
+        shown.caption = f"{others} {rows} not in it, with other models or settings; `probsym report` has them."
     return shown
+
+
+def _others(tasks: Container[str], results: Results, changed: Mapping[str, Any] | None) -> int:
+    """How many rows of these tasks no table of the paper has a place for, with what was changed counting as the row."""
+    places, wanted = set().union(*(paper.rows for paper in TABLES.values())), in_words(changed)
+    found = {
+        (row, settings)
+        for row, runs in results.items()
+        if row.split("/")[0] in tasks
+        for settings in {in_words(one.get("changed")) for one in runs}
+    }
+    return sum(row not in places or settings != wanted for row, settings in found)
 
 
 def controls(number: int, results: Results, changed: Mapping[str, Any] | None = None) -> Table | None:
