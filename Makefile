@@ -21,7 +21,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY)  ## every benchmark; each ends with one line of JSON
+bench: $(READY)  ## what things cost; each benchmark ends with one line of JSON
 	for name in soft_sort sinkhorn nets symmetrized patch_projection patch_transformer exp_classify nbody report; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:

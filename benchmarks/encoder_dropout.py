@@ -10,9 +10,11 @@ captured.
 """
 
 import argparse
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -27,7 +29,7 @@ from probsym.bases.encoders import Encoder
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.run import Options, make_fabric
-from probsym.lab.training import initial_weights, make_engine
+from probsym.lab.training import Training, make_engine
 
 SEED = 0
 PLACES = {"none": (), "tokens": ("tokens",), "attention": ("attention",), "both": ("tokens", "attention")}
@@ -64,21 +66,15 @@ def trained(recipe: Recipe, options: Options) -> dict[str, Any]:
     """The losses of every epoch, and at the end that of validation with dropout in the encoder."""
     fabric = make_fabric(options)
     engine = make_engine(recipe, recipe.settings, fabric, capture=fabric.device.type == "cuda")
-    engine.model.load_state_dict(initial_weights(recipe, recipe.settings, SEED))
-    engine.fresh_optimiser()
-    engine.model.train()
-    train, valid = [], []
-    for epoch in range(recipe.settings.epochs):
-        total = torch.zeros((), device=engine.device)
-        batches = engine.order(SEED, epoch)
-        for i, batch in enumerate(batches):
-            total += engine.train_step(batch, SEED, epoch * len(batches) + i)[1]
-        train.append(float(total) / len(batches))
-        valid.append(engine.evaluate(engine.data.valid, SEED, "valid", epoch)["loss"])
+    with TemporaryDirectory() as folder:
+        training = Training(engine, recipe, SEED, Path(folder), every=math.inf)
+        training.run()
     engine.capture = False  # what is captured has no dropout
     patch_transformer_in(engine.model).encoder.register_forward_pre_hook(keep_dropping)
-    dropping = engine.evaluate(engine.data.valid, SEED, "valid", recipe.settings.epochs - 1)["loss"]
-    return {"train_loss": train, "valid_loss": valid, "valid_loss_dropping": dropping}
+    dropping = engine.evaluate(engine.data.valid, SEED, "validation", recipe.settings.epochs - 1)["loss"]
+    curve = training.progress.curve
+    losses = {name: [row[name] for row in curve] for name in ("train_loss", "valid_loss")}
+    return {**losses, "valid_loss_dropping": dropping}
 
 
 def main() -> None:
@@ -94,7 +90,8 @@ def main() -> None:
     arguments = parser.parse_args()
     recipe, epochs = trainable(arguments.recipe), arguments.epochs
     changed = {"epochs": epochs, "warmup_epochs": epochs / 5, "learning_rate": arguments.learning_rate}
-    recipe = replace(recipe, settings=replace(recipe.settings, **changed))
+    settings = replace(recipe.settings, **changed, validate_every=1, test_samples=1, also_test_samples=())
+    recipe = replace(recipe, settings=settings)
     options = Options(arguments.device, precision=arguments.precision)
     found = {}
     for place, where in PLACES.items():

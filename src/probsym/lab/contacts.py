@@ -22,7 +22,7 @@ def contact_metrics(scores: Tensor, contacts: Tensor, mask: Tensor) -> dict[str,
     - filtered ("hits@1_filtered", ..., "mrr_filtered"): without the other contacts of i;
     - extended ("hits@1_extended", ..., "mrr_extended"): without the other contacts of i and without i itself.
 
-    Of the last two, molecules without contacts have no part.
+    Molecules without contacts have no part in the last two.
 
     Where scores are equal, the rank is the mean of the best and the worst that the order of equal ones could give: 1,
     plus the number of candidates with a higher score, plus half the number of others with the same. So a model that

@@ -35,8 +35,8 @@ def cell(line: Line, column: Column, results: Results, changed: Mapping[str, Any
 def table(number: int, results: Results, changed: Mapping[str, Any] | None = None) -> Table:
     """One table: for every column the paper's number and ours, mean and deviation over the seeds.
 
-    Ours are those of runs in which just the given settings were changed; by default none. Below stands how many rows of
-    the same tasks there are beside them.
+    Ours are those of runs in which just the given settings were changed; by default none. The caption says how many
+    other rows of the same tasks there are.
     """
     found = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
     title = f"Table {found.number}. {found.title}"
@@ -60,7 +60,7 @@ def table(number: int, results: Results, changed: Mapping[str, Any] | None = Non
 
 
 def _others(tasks: Container[str], results: Results, changed: Mapping[str, Any] | None) -> int:
-    """How many rows of these tasks no table of the paper has a place for, with what was changed counting as the row."""
+    """How many rows of these tasks have no place in a table of the paper, or have one with other settings."""
     places, wanted = set().union(*(paper.rows for paper in TABLES.values())), in_words(changed)
     found = {
         (row, settings)
