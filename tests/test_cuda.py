@@ -199,6 +199,23 @@ def test_a_training_step_of_particles_can_be_captured(name: str) -> None:
     assert len(set(captured)) == 3
 
 
+@pytest.mark.parametrize("capture", [False, True])
+def test_weights_are_averaged_in_captured_steps_too(capture: bool) -> None:
+    recipe = replace(NAMES["nbody/gnn-ps"], task=Few)
+    settings = replace(recipe.settings, batch_size=4, samples=2, averaging=0.5)
+    engine = make_engine(recipe, settings, make_fabric(Options("cuda")), capture=capture)
+    engine.start(initial_weights(recipe, settings, 0))
+    engine.model.train()
+    wanted = [one.detach().clone() for one in engine.model.parameters()]
+    for step in range(3):
+        engine.train_step(torch.arange(4, device="cuda"), 0, step)
+        for one, now in zip(wanted, engine.model.parameters(), strict=True):
+            one.lerp_(now.detach(), 0.5)
+    assert engine.average is not None
+    for one, other in zip(engine.average, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("d", [1, 2, 3, 8])
 def test_jacobi(d: int, dtype: torch.dtype) -> None:

@@ -172,6 +172,18 @@ def test_every_registered_name_is_among_the_cases() -> None:
     assert [name for name in GROUPS if f'"group": "{name}"' not in text] == []
 
 
+def test_the_residual_is_kept_and_older_files_have_none(tmp_path: Path) -> None:
+    base, inputs = MADE["SequenceTransformer"](), graphs()
+    model = Symmetrized(lambda x, a: x.tanh(), "n c, n n -> n c", {"n": S}, samples=2, residual=0)
+    saved(model, tmp_path / "new")
+    loaded = Symmetrized.from_pretrained(tmp_path / "new", base=model.base)
+    assert loaded.residual == 0
+    assert_same(loaded, model, *inputs)
+    saved(on_graphs(base), tmp_path / "old")
+    edited(tmp_path / "old", lambda config: config.pop("residual"))
+    assert Symmetrized.from_pretrained(tmp_path / "old").residual is None
+
+
 def test_numbers_and_chunks_are_kept(tmp_path: Path) -> None:
     loaded = Symmetrized.from_pretrained(saved(on_graphs(samples=7, eval_samples=9, chunk=4), tmp_path))
     assert (loaded.samples, loaded.eval_samples, loaded.chunk) == (7, 9, 4)

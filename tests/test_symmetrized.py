@@ -654,3 +654,98 @@ def test_compile_a_training_step_that_draws_for_itself() -> None:
     gradients = [one.grad for one in model.sampler.parameters() if one.requires_grad]
     assert all(one is not None and one.isfinite().all() for one in gradients)
     assert sum(float(one.abs().sum()) for one in gradients) > 0
+
+
+# an input that is added after the average
+
+RESIDUAL = {  # name: signature, groups, axis with a mask
+    "S": ("n c, n n -> n c", {"n": S}, "n"),
+    "O": ("m d, m c -> m d", {"d": groups.O(3)}, "m"),
+    "E": ("m c, m d:point, m d -> m d:point", {"d": E}, "m"),
+    "S x SE": ("n d, n d:point, n n e -> n d:point", {"n": S, "d": SE}, "n"),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", RESIDUAL)
+def test_the_residual_is_what_adding_it_in_the_base_would_give(name: str, masked: bool, dtype: torch.dtype) -> None:
+    signature, bound, axis = RESIDUAL[name]
+    masks = {axis: HOLES} if masked else {}
+    inputs = inputs_of(signature, dtype, masks, junk=7.0 if masked else None)
+    place = 0 if name in ("S", "O") else 1
+    probe = Probe(signature)
+    inside = Symmetrized(lambda *x, mask=None: x[place] + probe(*x, mask=mask)[0], signature, bound, samples=6)
+    outside = Symmetrized(probe, signature, bound, samples=6, residual=place)
+    noise = outside.noise(*inputs, mask=masks or None)
+    found, wanted = (
+        one.estimate(*inputs, mask=masks or None, noise=noise, keep_values=True) for one in (outside, inside)
+    )
+    close = {torch.float32: {"rtol": 1e-4, "atol": 1e-4}, torch.float64: {"rtol": 1e-10, "atol": 1e-10}}[dtype]
+    torch.testing.assert_close(found.mean, wanted.mean, **close)
+    torch.testing.assert_close(found.values, wanted.values, **close)
+    torch.testing.assert_close(found.values.mean(1), found.mean, **close)
+    torch.testing.assert_close(outside(*inputs, mask=masks or None, noise=noise), found.mean)
+    # what is added is the same in every draw, so the error is that of the average of what the base returned
+    deviations = found.values.std(1) / 6**0.5
+    torch.testing.assert_close(found.stderr, deviations, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", RESIDUAL)
+def test_a_base_of_zeros_gives_the_residual_back_exactly(name: str) -> None:
+    signature, bound, axis = RESIDUAL[name]
+    place = 0 if name in ("S", "O") else 1
+    inputs = inputs_of(signature, torch.float32, {}, junk=None)
+    inputs[place] = inputs[place] + 1000.0
+    model = Symmetrized(lambda *x: torch.zeros_like(x[place]), signature, bound, samples=3, residual=place)
+    assert torch.equal(model(*inputs), inputs[place])
+    found = model(*inputs, mask={axis: HOLES})
+    assert torch.equal(found[HOLES], inputs[place][HOLES])
+    assert not found[~HOLES].any()
+
+
+def test_no_gradient_of_the_residual_goes_through_the_sorts() -> None:
+    net = nets.DeepSets(2, 8)
+    sampler = samplers.Learned(net, noise=1.0, tau=0.1)
+    x = torch.randn(3, 5, 2)
+    still = Symmetrized(lambda x: 0 * x, "n c -> n c", {"n": S}, sampler, samples=4, residual=0)
+    inside = Symmetrized(lambda x: x, "n c -> n c", {"n": S}, sampler, samples=4)
+    noise, grads = still.noise(x), []
+    for model in (still, inside):
+        net.zero_grad()
+        model(x, noise=noise).square().sum().backward()
+        grads.append(max(float(one.grad.abs().max()) for one in net.parameters() if one.grad is not None))
+    assert grads[0] == 0
+    assert grads[1] > 1e-4
+
+
+def test_the_residual_and_the_base_agree_on_a_precision() -> None:
+    x = torch.randn(2, 5, 2)
+    for given, made, wanted in (
+        (torch.bfloat16, torch.bfloat16, torch.bfloat16),
+        (torch.bfloat16, torch.float32, torch.float32),
+        (torch.float64, torch.float32, torch.float64),
+    ):
+        model = Symmetrized(lambda x, made=made: x.to(made), "n c -> n c", {"n": S}, samples=2, residual=0)
+        assert model(x.to(given)).dtype == wanted
+
+
+@pytest.mark.parametrize(
+    ("signature", "residual"),
+    [
+        ("n c, n n -> n c", 1),
+        ("n c, n n -> n c", 2),
+        ("n c, n n -> n c", -1),
+        ("n c, n n -> n c", True),
+        ("n c, n n -> n c", "0"),
+        ("n c, n n -> n c, n c", 0),
+        ("n c, n n -> n k", 0),
+    ],
+)
+def test_a_residual_that_does_not_fit_is_refused(signature: str, residual: object) -> None:
+    with pytest.raises(ProbsymError, match=r"Expected (residual|the output)"):
+        Symmetrized(lambda x, a: x, signature, {"n": S}, residual=residual)
+
+
+def test_the_residual_is_shown() -> None:
+    assert "residual=0" in repr(Symmetrized(lambda x: x, "n c -> n c", {"n": S}, residual=0))

@@ -97,6 +97,7 @@ def describe(model: Symmetrized) -> dict[str, Any]:
         "eval_samples": model.eval_samples,
         "chunk": model.chunk,
         "eval_coupling": model.eval_coupling,
+        "residual": model.residual,
     }
 
 
@@ -105,8 +106,8 @@ def build(config: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> 
     if config.get("library_name") != "probsym" or config.get("format") != FORMAT:
         found = {key: config.get(key) for key in ("library_name", "format")}
         raise CheckpointError(f"Expected the configuration of a probsym model, format {FORMAT} (got {found})")
-    known = ("signature", "groups", "base", "sampler", "samples", "eval_samples", "chunk", "eval_coupling")
-    config = {"eval_coupling": None, **config}  # which came later than the others
+    known = ("signature", "groups", "base", "sampler", "samples", "eval_samples", "chunk", "eval_coupling", "residual")
+    config = {"eval_coupling": None, "residual": None, **config}  # which came later than the others
     wrong = sorted(set(parts or {}) - set(known)) or [name for name in known if name not in config]
     if wrong:
         raise CheckpointError(f"Expected the parts {', '.join(known)} (got {wrong[0]!r} wrong)")

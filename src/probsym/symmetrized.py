@@ -15,7 +15,7 @@ from probsym.estimate import Average, Estimate, Outputs, joint_weights, one_or_a
 from probsym.groups import E, Group
 from probsym.hub import Saved
 from probsym.samplers.base import Sampler
-from probsym.samplers.batch import Batch, translate
+from probsym.samplers.batch import Batch, translate, zero_padding
 from probsym.samplers.couplings import BLOCKS, COUPLINGS, INDEPENDENT, check_coupling, chosen_coupling
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import Haar
@@ -46,6 +46,11 @@ class Symmetrized(Saved, nn.Module):
             The result is the same, unless the base itself looks at the whole batch.
         eval_coupling: how the draws of one input depend on each other in evaluation, where a call does not say; see
             `estimate`. Training draws independently, and a sampler that lists elements has nothing to couple.
+        residual: the number of an input that is added to the output after the average, for a base that predicts a
+            change: phi(x) = x_i + E[...]. The output's term must be that of the input. What the base returns is
+            averaged as a vector, without the centroid, which comes with the input. Adding the input inside the base
+            gives the same output but another gradient: it then goes through two sorts, whose straight-through
+            gradients do not cancel.
 
     The base must not write to its inputs, which may be the caller's.
 
@@ -65,6 +70,7 @@ class Symmetrized(Saved, nn.Module):
         eval_samples: int | None = None,
         chunk: int | None = None,
         eval_coupling: str | None = None,
+        residual: int | None = None,
     ) -> None:
         super().__init__()
         if not callable(base):
@@ -81,12 +87,15 @@ class Symmetrized(Saved, nn.Module):
         self.eval_coupling = eval_coupling
         if eval_coupling is not None:
             check_coupling(eval_coupling, self.sampler, self.signature)
+        self.residual = _check_residual(residual, self.signature)
         self._base_takes_mask, self._base_takes_none = takes_mask(base), takes_mask(base, given=False)
 
     def extra_repr(self) -> str:
         groups = ", ".join(f"{key!r}: {group!r}" for key, group in self.signature.groups.items())
         coupling = "" if self.eval_coupling is None else f", eval_coupling={self.eval_coupling!r}"
-        return f"'{self.signature}', {{{groups}}}, samples={self.samples}, eval_samples={self.eval_samples}{coupling}"
+        residual = "" if self.residual is None else f", residual={self.residual}"
+        samples = f"samples={self.samples}, eval_samples={self.eval_samples}"
+        return f"'{self.signature}', {{{groups}}}, {samples}{coupling}{residual}"
 
     def forward(
         self,
@@ -108,12 +117,13 @@ class Symmetrized(Saved, nn.Module):
             return self.estimate(
                 *inputs, mask=mask, samples=samples, generator=generator, noise=noise, index=index, coupling=coupling
             )
-        batch, sampler = self._outline(inputs, mask, index).ready(), self._sampler(samples)
+        outline, sampler = self._outline(inputs, mask, index), self._sampler(samples)
+        batch = outline.ready()
         numbers = self._noise(sampler, batch, samples, generator, noise, self._coupling(sampler, coupling))
         average = Average(statistics=False)
         for draw in self._draws(sampler, batch, numbers, self.chunk):
             average.add(self._values(batch, draw, mask), draw)
-        return self._finished(batch, average)
+        return self._finished(outline, batch, average)
 
     def estimate(
         self,
@@ -151,7 +161,8 @@ class Symmetrized(Saved, nn.Module):
         if tol is not None and (not isinstance(tol, int | float) or not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
         check_size(max_samples, "max_samples")
-        batch, sampler = self._outline(inputs, mask, index).ready(), self._sampler(samples)
+        outline, sampler = self._outline(inputs, mask, index), self._sampler(samples)
+        batch = outline.ready()
         coupling = self._coupling(sampler, coupling)
         block = BLOCKS[coupling]
         if tol is not None and block is None:
@@ -174,12 +185,12 @@ class Symmetrized(Saved, nn.Module):
             if tol is None or sampler.exact or _settled(average, tol, max_samples):
                 break
         return Estimate(
-            mean=self._finished(batch, average),
+            mean=self._finished(outline, batch, average),
             stderr=one_or_all(average.stderr()),
             samples=average.count,
             elements=self._elements(batch, parts),
             weights=joint_weights(parts),
-            values=self._kept(batch, kept) if keep_values else None,
+            values=self._kept(outline, batch, kept) if keep_values else None,
             parts=tuple(parts),
         )
 
@@ -275,13 +286,18 @@ class Symmetrized(Saved, nn.Module):
         self.signature.check_outputs(outputs, batch.sizes, batch=rows)
         return draw.apply(batch, [y.unflatten(0, (len(batch), draw.count)) for y in outputs])
 
-    def _finished(self, batch: Batch, average: Average) -> Outputs:
-        """The mean, with its points where the input's centroid was."""
-        found = [self._placed(batch, y, i, batch.centroids, batch.masks) for i, y in enumerate(average.mean())]
+    def _finished(self, outline: Batch, batch: Batch, average: Average) -> Outputs:
+        """The mean, with its points where the input's centroid was, or added to the input."""
+        if self.residual is not None:
+            added = self._added(outline)
+            return (average.mean()[0] + added).to(torch.promote_types(average.dtypes[0], added.dtype))
+        found = [self._placed(y, i, batch.centroids, batch.masks) for i, y in enumerate(average.mean())]
         return one_or_all([y.to(self._dtype(batch, i, average.dtypes[i])) for i, y in enumerate(found)])
 
-    def _kept(self, batch: Batch, kept: Sequence[tuple[Tensor, ...]]) -> Outputs:
+    def _kept(self, outline: Batch, batch: Batch, kept: Sequence[tuple[Tensor, ...]]) -> Outputs:
         values = [torch.cat(parts, 1) for parts in zip(*kept, strict=True)]
+        if self.residual is not None:
+            return values[0] + self._added(outline).unsqueeze(1)
         draws = values[0].shape[1]
         masks, centroids = (
             {name: one.repeat_interleave(draws, 0) for name, one in each.items()}
@@ -289,12 +305,15 @@ class Symmetrized(Saved, nn.Module):
         )
         for i, y in enumerate(values):
             precise = y.flatten(0, 1).to(self._dtype(batch, i, y.dtype))
-            values[i] = self._placed(batch, precise, i, centroids, masks).view(y.shape)
+            values[i] = self._placed(precise, i, centroids, masks).view(y.shape)
         return one_or_all(values)
 
-    def _placed(
-        self, batch: Batch, y: Tensor, i: int, centroids: Mapping[str, Tensor], masks: Mapping[str, Tensor]
-    ) -> Tensor:
+    def _added(self, outline: Batch) -> Tensor:
+        """The input that `residual` names as it was given, but for padding, which is zero."""
+        assert self.residual is not None
+        return zero_padding(outline.inputs[self.residual], self.signature.inputs[self.residual], outline.masks)
+
+    def _placed(self, y: Tensor, i: int, centroids: Mapping[str, Tensor], masks: Mapping[str, Tensor]) -> Tensor:
         """Output i with its points about the input's centroid."""
         for key, centroid in centroids.items():
             y = translate(y, self.signature.outputs[i], key, centroid, masks)
@@ -314,6 +333,22 @@ class Symmetrized(Saved, nn.Module):
                 g = group.pack(g[..., :-1], batch.centroids[key].unsqueeze(1))
             found[key] = g
         return found
+
+
+def _check_residual(residual: int | None, signature: Signature) -> int | None:
+    """The number of an input that has the term of the only output, or None."""
+    if residual is None:
+        return None
+    if not isinstance(residual, int) or isinstance(residual, bool) or not 0 <= residual < len(signature.inputs):
+        raise SignatureError(
+            f"Expected residual to be the number of an input, below {len(signature.inputs)} (got {residual!r})"
+        )
+    if signature.outputs != (signature.inputs[residual],):
+        term = signature.inputs[residual]
+        raise SignatureError(
+            f"Expected the output to be '{term}', as input {residual} that is added (got '{signature}')"
+        )
+    return residual
 
 
 def _settled(average: Average, tol: float, max_samples: int) -> bool:

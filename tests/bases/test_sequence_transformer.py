@@ -107,6 +107,16 @@ def at_real(model: SequenceTransformer, y: Tensor, mask: Tensor | None) -> Tenso
     return y
 
 
+def test_positions_start_as_standard_normal_numbers_or_as_asked() -> None:
+    for options, deviation in (({}, 1.0), ({"position_std": 0.02}, 0.02), ({"position_std": 0}, 0.0)):
+        positions = SequenceTransformer("n n 2 -> n", n=20, **options).positions
+        assert positions.shape == (20, 20, 64)
+        assert float(positions.detach().std()) == pytest.approx(deviation, rel=0.02)
+    for wrong in (-1.0, float("inf"), float("nan")):
+        with pytest.raises(RangeError, match="position_std"):
+            SequenceTransformer("n 3 -> n", n=4, position_std=wrong)
+
+
 @both_dtypes
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize(("arrays", "n"), ARRAYS)

@@ -28,7 +28,8 @@ def test_pair_features_are_charges_and_squared_distances() -> None:
     given = particles()
     for i in range(5):
         for j in range(5):
-            assert torch.allclose(pairs[:, i, j, 0].double(), (given.charges[:, i] * given.charges[:, j])[:, 0])
+            products = (given.charges[:, i] * given.charges[:, j])[:, 0] if i != j else torch.zeros(12).double()
+            assert torch.allclose(pairs[:, i, j, 0].double(), products)
             assert torch.allclose(pairs[:, i, j, 1], (position[:, i] - position[:, j]).square().sum(-1), atol=1e-5)
     assert EXAMPLES.ids.tolist() == list(range(12))
 
@@ -75,12 +76,24 @@ def test_the_egnn_is_there_to_compare_with(tmp_path: Path) -> None:
 
 def test_parameters_are_those_of_the_paper() -> None:
     for name, base, sampler in (
-        ("nbody/transformer-ps", 208_387, 15_473),
+        ("nbody/transformer-ps", 208_387, 6_897),
         ("nbody/gnn-ga", 92_103, 0),
     ):
         model = NAMES[name].build(NAMES[name].settings)
         assert sum(one.numel() for one in model.base.parameters()) == base
         assert sum(one.numel() for one in model.sampler.parameters()) == sampler
+
+
+def test_transformers_predict_displacements_that_are_added_after_the_average() -> None:
+    for name, recipe in NAMES.items():
+        model = recipe.build(recipe.settings)
+        assert model.residual == (0 if "transformer" in name else None)
+
+
+def test_a_base_can_have_dropout() -> None:
+    recipe = NAMES["nbody/transformer-ps"]
+    model = recipe.build(replace(recipe.settings, base_dropout=0.3))
+    assert model.base.arguments["dropout"] == 0.3
 
 
 def test_draws_are_those_of_the_paper() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from probsym.errors import RunError
+from probsym.errors import RunError, Stopped
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
-from tests.lab.cases import PS, assert_same, metrics_of, run_quietly, training_of, without_time
+from tests.lab.cases import DROPOUT, PS, assert_same, metrics_of, run_quietly, training_of, without_time
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ["tiny/mlp-ps", "tiny/mlp-dropout"]
@@ -118,6 +120,24 @@ def test_resuming_after_the_last_epoch_only_tests(tmp_path: Path) -> None:
     (tmp_path / PS.name / "seed-0" / "result.json").unlink()
     (again,) = run_quietly(PS, tmp_path, resume=True)
     assert metrics_of(again) == metrics_of(result)
+
+
+def test_a_run_goes_on_elsewhere_from_its_checkpoint_alone(tmp_path: Path) -> None:
+    changes = ["epochs=6", "averaging=0.9", "validate_every=2"]
+    (whole,) = run_quietly(DROPOUT, tmp_path / "whole", changes=changes)
+    here, there = (tmp_path / name / DROPOUT.name / "seed-0" / "checkpoint.pt" for name in ("here", "there"))
+    training = training_of(here.parent, DROPOUT, every=0, epochs=6, averaging=0.9, validate_every=2)
+    with pytest.raises(Stopped):
+        training.run(lambda epoch, *_: signal.raise_signal(signal.SIGTERM) if epoch == 3 else None)
+    there.parent.mkdir(parents=True)
+    shutil.copy(here, there)
+    (moved,) = run_quietly(DROPOUT, tmp_path / "there", changes=changes, resume=True)
+    assert metrics_of(moved) == metrics_of(whole)
+    states = [
+        load_checkpoint(tmp_path / name / DROPOUT.name / "seed-0" / "checkpoint.pt") for name in ("there", "whole")
+    ]
+    for part in ("model", "average", "optimiser", "best", "curve", "step", "loss"):
+        assert_same(*(state[part] for state in states))
 
 
 def test_the_time_of_a_resumed_run_has_what_was_trained_before(tmp_path: Path) -> None:

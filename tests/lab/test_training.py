@@ -128,6 +128,54 @@ def test_what_will_be_reported_is_known_before(tmp_path: Path, recipe: Recipe) -
     assert set(names) == set(training.run())
 
 
+def test_averaged_weights_are_those_of_the_recurrence(tmp_path: Path) -> None:
+    training = training_of(tmp_path, averaging=0.7, epochs=2)
+    engine, wanted = training.engine, [one.detach().clone() for one in training.engine.model.parameters()]
+    step = engine._step
+
+    def noted(index: Tensor) -> Tensor:
+        found = step(index)
+        for one, now in zip(wanted, engine.model.parameters(), strict=True):
+            one.mul_(0.7).add_(now.detach(), alpha=0.3)
+        return found
+
+    engine._step = noted
+    training.run()
+    assert engine.average is not None
+    for one, other in zip(engine.average, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    assert any(not torch.allclose(one, now) for one, now in zip(wanted, engine.model.parameters(), strict=True))
+
+
+def test_averaged_weights_are_selected_and_tested_like_the_others(tmp_path: Path) -> None:
+    training = training_of(tmp_path, epochs=6, learning_rate=0.03, averaging=0.9)
+    engine, snapshots = training.engine, []
+    plain = training_of(tmp_path / "plain", epochs=6, learning_rate=0.03).run()
+    metrics = training.run(lambda *_: snapshots.append([one.clone() for one in engine.average or ()]))
+    assert {name: value for name, value in metrics.items() if name in plain and name != "train_seconds"} == {
+        name: value for name, value in plain.items() if name != "train_seconds"
+    }
+    assert set(metrics) == set(metric_names(engine))
+    losses = [row["valid_loss_averaged"] for row in training.progress.curve]
+    assert losses != [row["valid_loss"] for row in training.progress.curve]
+    best = losses.index(min(losses))
+    assert (metrics["valid_loss_averaged"], metrics["best_epoch_loss_averaged"]) == (min(losses), best + 1)
+    for mark, epoch in (("_averaged", best), ("_averaged_at_end", 5)):
+        torch._foreach_copy_(engine.average, snapshots[epoch])
+        with engine.averaged():
+            found = engine.evaluate(engine.data.test, 0, "test", 0)
+        assert metrics[f"test_loss{mark}"] == pytest.approx(found["loss"], abs=1e-6)
+
+
+def test_evaluating_the_average_leaves_the_weights_as_they_were(tmp_path: Path) -> None:
+    engine = training_of(tmp_path, averaging=0.9).engine
+    engine.train_step(torch.arange(10), 0, 0)
+    before = [one.detach().clone() for one in engine.model.parameters()]
+    with engine.averaged():
+        assert all(torch.equal(one, now) for one, now in zip(engine.average, engine.model.parameters(), strict=True))
+    assert all(torch.equal(one, now) for one, now in zip(before, engine.model.parameters(), strict=True))
+
+
 def test_validation_can_be_rarer(tmp_path: Path) -> None:
     training = training_of(tmp_path, epochs=5, validate_every=2)
     metrics = training.run()

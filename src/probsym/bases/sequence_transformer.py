@@ -1,5 +1,7 @@
 """A plain transformer over the entries of arrays, one token each."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
@@ -40,6 +42,7 @@ class SequenceTransformer(Part, nn.Module):
         n: how many items there can be; there are positions for n ** order tokens.
         feed_forward: width of the feed-forward layers; that of the tokens if None.
         dropout: on attention, and on what each half of a layer adds.
+        position_std: deviation of the learned positions at the start. Small ones make tokens hard to tell apart.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class SequenceTransformer(Part, nn.Module):
         feed_forward: int | None = None,
         activation: str = "gelu",
         dropout: float = 0.0,
+        position_std: float = 1.0,
     ) -> None:
         super().__init__()
         self.arrays = Arrays.parse(arrays)
@@ -63,9 +67,11 @@ class SequenceTransformer(Part, nn.Module):
         if width % check_size(heads, "heads"):
             raise RangeError(f"Expected heads to divide the width {width} (got {heads})")
         dropout = check_rate(dropout, "dropout")
+        if not 0 <= position_std < math.inf:
+            raise RangeError(f"Expected position_std to be finite and 0 or more (got {position_std})")
         inner = width if feed_forward is None else check_size(feed_forward, "feed_forward")
         self.embed = nn.Linear(sum(array.width for array in self.arrays.inputs), width)
-        self.positions = nn.Parameter(0.02 * torch.randn(*[self.n] * self.order, width))
+        self.positions = nn.Parameter(position_std * torch.randn(*[self.n] * self.order, width))
         function = known_activation(activation)
         self.layers = nn.ModuleList(_Layer(width, heads, inner, function, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(width)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from probsym.errors import RunError
 from probsym.lab.capture import Captured
@@ -60,6 +62,8 @@ class Engine:
         self.data = data.to(self.device)
         self.model = model.to(self.device)
         self.module: nn.Module = DistributedDataParallel(self.model) if self.world > 1 else self.model
+        self.average = [one.detach().clone() for one in self.model.parameters()] if settings.averaging else None
+        self._blend = get_ema_multi_avg_fn(settings.averaging)
         self.optimiser = self._optimiser(capture)
         self.generator = torch.Generator(self.device)
         self.losses: Callable[[Examples, Noise | None], Tensor] = self._losses
@@ -118,6 +122,24 @@ class Engine:
         self.model.train()
         return {name: float(value) for name, value in found.items()}
 
+    def start(self, weights: dict[str, Tensor]) -> None:
+        """Begin a training with these weights: they are also the first average, and the optimiser knows nothing."""
+        self.model.load_state_dict(weights)
+        self._set_average([one.detach() for one in self.model.parameters()])
+        self.fresh_optimiser()
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The model with the averaged weights; buffers, such as statistics of norms, are the model's own."""
+        assert self.average is not None
+        parameters = [one.detach() for one in self.model.parameters()]
+        plain = [one.clone() for one in parameters]
+        torch._foreach_copy_(parameters, self.average)
+        try:
+            yield
+        finally:
+            torch._foreach_copy_(parameters, plain)
+
     def fresh_optimiser(self) -> None:
         """Forget all that earlier steps left in the optimiser; its memory stays where it is."""
         for state in self.optimiser.state.values():
@@ -126,12 +148,14 @@ class Engine:
                     value.zero_()
 
     def state(self) -> dict[str, Any]:
-        """Weights and optimiser."""
-        return {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
+        """Weights, their average and optimiser."""
+        found = {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
+        return found if self.average is None else {**found, "average": self.average}
 
     def load(self, state: dict[str, Any]) -> None:
         """Take back what `state` gave, into the memory that captured steps use."""
         self.model.load_state_dict(state["model"])
+        self._set_average(state.get("average", []))
         groups = self.optimiser.state_dict()["param_groups"]
         if not self.optimiser.state:
             self.optimiser.load_state_dict({"state": state["optimiser"], "param_groups": groups})
@@ -141,6 +165,11 @@ class Engine:
         for i, values in state["optimiser"].items():
             for name, value in values.items():
                 self.optimiser.state[parameters[i]][name].copy_(value)
+
+    def _set_average(self, weights: list[Tensor]) -> None:
+        """Into the memory that captured steps use."""
+        if self.average is not None:
+            torch._foreach_copy_(self.average, weights)
 
     def _optimiser(self, capture: bool) -> torch.optim.Optimizer:
         settings = self.settings
@@ -175,6 +204,8 @@ class Engine:
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
         self.optimiser.step()
+        if self.average is not None:
+            self._blend(self.average, list(self.model.parameters()), 0)
         found = found.detach()
         return self.fabric.all_reduce(found, reduce_op="mean") if self.world > 1 else found  # type: ignore[return-value]
 

@@ -12,6 +12,8 @@ from probsym.lab.recipe import Task
 
 AT_END = "_at_end"
 """Marks the test metrics of the weights after the last epoch."""
+AVERAGED = "_averaged"
+"""Marks the metrics of the averaged weights."""
 FEW = 100
 """Examples that are enough to see which metrics there are."""
 
@@ -21,14 +23,20 @@ def suffixes(task: Task) -> dict[str, str]:
     return {name: f"_at_best_{name}" if place else "" for place, name in enumerate(task.selects)}
 
 
+def weights_in(engine: Engine) -> tuple[str, ...]:
+    """What marks the metrics of each kind of weights that a training has: nothing for the plain ones."""
+    return ("",) if engine.average is None else ("", AVERAGED)
+
+
 def metric_names(engine: Engine) -> list[str]:
     """What a training on the engine will report, found by testing it on few examples as it is."""
     few, names = copy.copy(engine), list[str]()
     few.data = engine.data._replace(test=engine.data.test.take(slice(0, FEW)))
     few.settings = replace(engine.settings, test_repeats=min(engine.settings.test_repeats, 2), test_samples=1)
-    for suffix in (*suffixes(engine.task).values(), AT_END):
-        names += report_on_test(few, 0, suffix)
-    names += [f"{kind}_{name}" for name in engine.task.selects for kind in ("valid", "best_epoch")]
+    for mark in weights_in(engine):
+        for suffix in (*suffixes(engine.task).values(), AT_END):
+            names += report_on_test(few, 0, f"{mark}{suffix}")
+        names += [f"{kind}_{name}{mark}" for name in engine.task.selects for kind in ("valid", "best_epoch")]
     return [*names, "train_seconds"]
 
 

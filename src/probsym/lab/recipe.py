@@ -45,6 +45,13 @@ class Settings:
     tau: float = 0.01
     dropout: float = 0.0
     """Inside the net of the sampler."""
+    base_dropout: float = 0.0
+    """Inside the base, where the recipe's has any."""
+    averaging: float = 0.0
+    """Decay of an exponential moving average of the weights, for each step; 0 for none.
+
+    The average is validated, selected and tested beside the weights themselves.
+    """
     test_repeats: int = 1
     """Evaluations of the test set, each with draws of its own, whose mean counts."""
     also_test_samples: tuple[int, ...] = ()
@@ -66,6 +73,9 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 raise RangeError(f"Expected {name} to be a finite number, 0 or more (got {value})")
+        for name in ("base_dropout", "averaging"):
+            if not 0 <= getattr(self, name) < 1:
+                raise RangeError(f"Expected {name} to be in [0, 1) (got {getattr(self, name)})")
 
     def rate(self, epoch: float, step: float) -> float:
         """The learning rate of a step of length `step` that begins at `epoch`, both in epochs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor
 from probsym.errors import NonFiniteError, RangeError, RunError, Stopped
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.engine import Engine
-from probsym.lab.final_test import AT_END, report_on_test, suffixes
+from probsym.lab.final_test import AT_END, report_on_test, suffixes, weights_in
 from probsym.lab.interrupts import graceful
 from probsym.lab.past import keep_weights
 from probsym.lab.recipe import Recipe, Settings, Task
@@ -80,8 +81,7 @@ class Training:
         self.path, self.precision = folder / "checkpoint.pt", precision
         self.progress = Progress()
         self.settings = engine.settings
-        engine.model.load_state_dict(initial_weights(recipe, engine.settings, seed))
-        engine.fresh_optimiser()
+        engine.start(initial_weights(recipe, engine.settings, seed))
 
     @property
     def epoch(self) -> int:
@@ -181,17 +181,26 @@ class Training:
         progress.curve.append(row)
         last = epoch + 1 == self.settings.epochs
         if last or (epoch + 1) % self.settings.validate_every == 0:
+            for mark in weights_in(engine):
+                row |= {f"valid_{name}": value for name, value in self._validated(epoch, mark).items()}
+        row["seconds"] = round(time.perf_counter() - start, 3)
+
+    def _validated(self, epoch: int, mark: str) -> dict[str, float]:
+        """The validation metrics of the weights or their average, by marked names; the best are kept."""
+        engine = self.engine
+        with engine.averaged() if mark else nullcontext():
             try:
                 found = engine.evaluate(engine.data.valid, self.seed, "validation", epoch)
             except NonFiniteError:  # from a metric that cannot be computed of such outputs
                 found = {"loss": math.nan, **dict.fromkeys(engine.task.selects, math.nan)}
-            row |= {f"valid_{name}": value for name, value in found.items()}
-            self._keep_best(found, epoch)
-        row["seconds"] = round(time.perf_counter() - start, 3)
+            found = {f"{name}{mark}": value for name, value in found.items()}
+            self._keep_best(found, epoch, mark)
+        return found
 
-    def _keep_best(self, found: dict[str, float], epoch: int) -> None:
+    def _keep_best(self, found: dict[str, float], epoch: int, mark: str) -> None:
         engine, progress = self.engine, self.progress
-        for name, larger in engine.task.selects.items():
+        for metric, larger in engine.task.selects.items():
+            name = f"{metric}{mark}"
             best = progress.best.get(name)
             if not math.isfinite(found[name]):
                 continue  # no validation at all is better than a loss that is no number
@@ -235,18 +244,24 @@ class Training:
         )
 
     def _tested(self, seconds: float) -> dict[str, Any]:
-        """The test set under the weights that each metric chose; the first metric's has the plain name."""
-        metrics: dict[str, Any] = {}
-        last = {name: value.clone() for name, value in self.engine.model.state_dict().items()}
-        for name, suffix in suffixes(self.engine.task).items():
-            best = self.progress.best.get(name)
-            if best is None:
-                continue
-            self.engine.model.load_state_dict(best.weights)
-            metrics |= report_on_test(self.engine, self.seed, suffix)
-            metrics[f"valid_{name}"], metrics[f"best_epoch_{name}"] = best.value, best.epoch
-        self.engine.model.load_state_dict(last)
-        metrics |= report_on_test(self.engine, self.seed, AT_END)
+        """The test set under the weights that each metric chose; the first metric's has the plain name.
+
+        So do the weights themselves: those of their average are marked.
+        """
+        engine, metrics = self.engine, dict[str, Any]()
+        last = {name: value.clone() for name, value in engine.model.state_dict().items()}
+        for mark in weights_in(engine):
+            for metric, suffix in suffixes(engine.task).items():
+                name = f"{metric}{mark}"
+                best = self.progress.best.get(name)
+                if best is None:
+                    continue
+                engine.model.load_state_dict(best.weights)
+                metrics |= report_on_test(engine, self.seed, f"{mark}{suffix}")
+                metrics[f"valid_{name}"], metrics[f"best_epoch_{name}"] = best.value, best.epoch
+            engine.model.load_state_dict(last)
+            with engine.averaged() if mark else nullcontext():
+                metrics |= report_on_test(engine, self.seed, f"{mark}{AT_END}")
         metrics["train_seconds"] = round(seconds, 2)
         return metrics
 

@@ -26,6 +26,8 @@ class VNDGCNN(Part, nn.Module):
     the input's symmetry is exactly zero. Neighbours at the same distance are all used, as long as there are at most
     16 points or 8 such neighbours. It can be differentiated once, not twice.
 
+    Dropout takes whole vectors out of the second convolution, so it acts on the scores and never on the frame.
+
     >>> net = VNDGCNN(in_channels=2)
     >>> features = net(torch.randn(8, 20, 5, 3), torch.randn(8, 20, 5, 3))
     >>> features.scores.shape, features.vectors.shape
@@ -58,7 +60,7 @@ class VNDGCNN(Part, nn.Module):
         self.first = EdgeConvolution(in_channels, h, neighbours, least=0.0)
         self.frame = _Frame(h, d) if vectors else None
         self.second = EdgeConvolution(h, h, neighbours) if scores else None
-        self.score = _Score(h, d, dropout) if scores else None
+        self.score = _Score(h, d) if scores else None
 
     def forward(self, *vectors: Tensor, mask: Tensor | None = None) -> Features:
         x = self._joined(vectors)
@@ -74,7 +76,7 @@ class VNDGCNN(Part, nn.Module):
         x = x.flatten(0, 1).movedim(2, 0)
         if real is not None:
             x = torch.where(real.unsqueeze(-1), x, 0)
-        first = self._drop(self.first(x, real))
+        first = self.first(x, real)
         frame = None if self.frame is None else self.frame(first, real).view(*shape, self.d, self.d)
         if self.second is None or self.score is None:
             return Features(vectors=frame)
@@ -114,13 +116,12 @@ class _Frame(nn.Module):
 
 
 class _Score(nn.Module):
-    def __init__(self, h: int, d: int, dropout: float) -> None:
+    def __init__(self, h: int, d: int) -> None:
         super().__init__()
         self.join = VectorLeakyReLU(2 * h, h, shared=True)
         self.narrow, self.narrower = VectorLeakyReLU(2 * h, h), VectorLeakyReLU(h, h // 2)
         self.standard = VectorLinear(h // 2, d)
         self.head = nn.Linear(4 * h * d, 1)
-        self.dropout = dropout
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
         joined = self.join(x, real)
@@ -138,7 +139,6 @@ class _Score(nn.Module):
         if real is not None:
             most = torch.where(real.any(1, keepdim=True), most, 0)
         for_all, for_each = self.head.weight.split(own.shape[-1], dim=-1)
-        most, own = (drop(one, self.dropout, self.training) for one in (most, own))
         scores = (most @ for_all.T + (own @ for_each.T).squeeze(-1)) + self.head.bias
         return scores if real is None else torch.where(real, scores, 0)
 
