@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,7 +76,7 @@ def main() -> None:
         mask, *pairs = graphs(arguments.batch, n, degree, bonds, device)
         features = torch.rand(arguments.batch, n, channels, device=device) * mask.unsqueeze(-1)
         arrays = f"n {channels}, n n{f', n n {bonds}' if bonds else ''} -> {'n 2' if n == 188 else '10'}"
-        diagonal = {"diagonal_inputs": True, "diagonal_output": True} if n == 188 else {}
+        diagonal: dict[str, Any] = {"diagonal_inputs": True, "diagonal_output": True} if n == 188 else {}
         base = bases.PatchTransformer(arrays, n, arguments.encoder, **diagonal)
         model = Symmetrized(
             base,

@@ -101,6 +101,14 @@ def describe(model: Symmetrized) -> dict[str, Any]:
     }
 
 
+def describe_module(module: nn.Module) -> dict[str, Any]:
+    """What is known of any module: all of a symmetrized model, of others the parts of the library in them."""
+    from probsym.symmetrized import Symmetrized  # noqa: PLC0415, which stands on what is described here
+
+    found = describe(module) if isinstance(module, Symmetrized) else _written(module)
+    return cast("dict[str, Any]", found)
+
+
 def build(config: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The arguments of `Symmetrized` from a description; `parts` take the place of what is described."""
     if config.get("library_name") != "probsym" or config.get("format") != FORMAT:
@@ -213,8 +221,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _own(value: Any) -> dict[str, str]:
-    return {"own": f"{type(value).__module__}.{type(value).__qualname__}"}
+def _own(value: Any) -> dict[str, Any]:
+    """What is not of the library, by name, with the parts of the library inside it."""
+    named = {"own": f"{type(value).__module__}.{type(value).__qualname__}"}
+    inside = {name: _written(one) for name, one in value.named_children()} if isinstance(value, nn.Module) else {}
+    parts = {name: one for name, one in inside.items() if "part" in one or "parts" in one}
+    return {**named, "parts": parts} if parts else named
 
 
 def _read(value: Any, name: str, argument: str) -> Any:

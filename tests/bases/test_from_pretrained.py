@@ -15,6 +15,8 @@ from torch.testing import assert_close
 from transformers import ViTModel
 
 from probsym.bases import LoadReport, PatchTransformer
+from probsym.bases.encoders import EncoderSettings
+from probsym.errors import CheckpointError
 from tests.checkpoint_cases import (
     EPS,
     GRID,
@@ -148,11 +150,49 @@ def test_the_configuration_says_what_weights_do_not_show(tmp_path: Path, origina
     assert (settings.heads, settings.eps, settings.dropout, settings.attention_dropout) == (HEADS, 1e-3, 0.5, 0.5)
 
 
-def test_timm_names_give_the_heads(tmp_path: Path) -> None:
-    tensors = timm(vit(hidden_size=WIDTH, num_attention_heads=6))
-    write(tmp_path, tensors, {"architecture": "vit_small_patch16_224", "num_classes": 0})
-    assert load(tmp_path).encoder.settings.heads == 6
-    assert load(tmp_path, heads=2).encoder.settings.heads == 2  # a name is a guess, which the caller may know better
+def test_known_shapes_give_the_heads(tmp_path: Path) -> None:
+    shape = {"hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768}
+    write(tmp_path, timm(vit(**shape)))
+    assert load(tmp_path).encoder.settings.heads == 3
+    assert load(tmp_path, heads=2).encoder.settings.heads == 2  # a shape is a guess, which the caller may know better
+    write(tmp_path, timm(vit(**{**shape, "num_hidden_layers": 11})))
+    with pytest.raises(CheckpointError, match="Expected heads="):
+        load(tmp_path)
+
+
+def split_qkv(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors with q, k and v apart, as `block` reads them."""
+    found = dict(weights)
+    for name in [one for one in weights if ".qkv." in one]:
+        for letter, part in zip("qkv", found.pop(name).chunk(3), strict=True):
+            found[name.replace(".qkv.", f".{letter}.")] = part
+    return found
+
+
+DEIT = Path(os.environ.get("PROBSYM_DATA", "")) / "deit_tiny_patch16_224.safetensors"
+
+
+@pytest.mark.skipif(not DEIT.is_file(), reason="no DeiT in PROBSYM_DATA")
+def test_deit_is_loaded_whole_without_heads() -> None:
+    model = PatchTransformer.from_pretrained(DEIT, "n 3, n n -> n 2", n=188, encoder="vit-ti")
+    assert model.loaded is not None
+    assert model.encoder.settings == EncoderSettings.of("vit-ti")
+    assert not any(name.startswith(("encoder", "cls", "positions")) for name in model.loaded.new)
+    assert model.loaded.resized == ()
+    assert set(model.loaded.left_over) == {
+        "head.bias",
+        "head.weight",
+        "patch_embed.proj.bias",
+        "patch_embed.proj.weight",
+    }
+    weights = split_qkv(load_file(DEIT))
+    x = torch.randn(2, 197, 192)
+    wanted = x
+    for i in range(12):
+        wanted = block(weights, i, wanted, heads=3, eps=1e-6)
+    wanted = layer_norm(wanted, (192,), weights["norm.weight"], weights["norm.bias"], 1e-6)
+    with torch.no_grad():
+        assert_close(model.eval().encoder(x), wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_a_checkpoint_is_trained_on(tmp_path: Path, original: ViTModel) -> None:

@@ -265,6 +265,19 @@ def test_patch_dropout_is_off_in_evaluation() -> None:
     gradients(model.train()(x), model.parameters())
 
 
+def test_patches_can_be_dropped_in_evaluation_too() -> None:
+    model, (x,) = build("n 3 -> 2", eval_patch_dropout=0.5).eval(), make_inputs("n 3 -> 2", 2, 9)
+    lengths = []
+    model.encoder.register_forward_pre_hook(lambda module, given: lengths.append(given[0].shape[1]))
+    first, second = model(x), model(x)
+    assert not torch.allclose(first, second)
+    model.train()(x)
+    tokens = model.grid**2
+    assert lengths == [1 + round(tokens / 2)] * 2 + [1 + tokens]
+    with pytest.raises(RangeError, match="which every token has a part in"):
+        build("n 3 -> n 2", eval_patch_dropout=0.5)
+
+
 def test_patch_dropout_with_edges_and_checkpointing() -> None:
     model = build("n n -> 2", patch_dropout=(0.2, 0.6), checkpointing=True)
     y = model(EdgeList.from_dense(normal(2, 7, 7).relu()))

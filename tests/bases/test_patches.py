@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from probsym.bases import Arrays, EdgeList
 from probsym.bases.arrays import Array
 from probsym.bases.patches import Detokenize, Tokenize
-from probsym.errors import SignatureError
+from probsym.errors import RangeError, SignatureError
 from tests.bases.cases import TOLERANCE, both_dtypes, gradients, make_inputs, normal, scrambled
 
 GRID, WIDTH = 3, 5
@@ -84,6 +84,65 @@ def test_sizes_of_the_paper(n: int, side: int, piece: int) -> None:
     assert tuple(on_diagonal.weight.shape) == (8, side * 4)
     assert plain.bias.shape == (8,)
     assert on_diagonal.bias.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "diagonal", "readers"),
+    [
+        ("n 50, n n, n n 7 -> 10", False, [3 * 50, 32**2 * 8, 32**2 * 8]),  # the paper's molecules: .047 and .006
+        ("n 3, n n -> n 2", True, [14**2 * 4, 14**2 * 4]),  # its PATTERN: one convolution over four channels
+    ],
+)
+def test_maps_start_as_convolutions_do_or_as_asked(arrays: str, diagonal: bool, readers: list[int]) -> None:
+    n = 188 if diagonal else 444
+    module = Tokenize(Arrays.parse(arrays), n, 14, 256, diagonal)
+    for weight, many in zip(module.weights, readers, strict=True):
+        assert float(weight.detach().abs().max()) <= many**-0.5
+        assert float(weight.detach().std()) == pytest.approx((3 * many) ** -0.5, rel=0.05)
+    assert 0 < float(module.bias.detach().abs().max()) <= min(readers) ** -0.5
+    normal = Tokenize(Arrays.parse(arrays), n, 14, 256, diagonal, std=0.02)
+    assert all(float(one.detach().std()) == pytest.approx(0.02, rel=0.05) for one in normal.weights)
+    assert not normal.bias.any()
+    with pytest.raises(RangeError, match="token_std"):
+        Tokenize(Arrays.parse(arrays), n, 14, 8, diagonal, std=-1.0)
+
+
+@both_dtypes
+@pytest.mark.parametrize("padding", ["reflect", "circular"])
+@pytest.mark.parametrize(("arrays", "diagonal"), [("n 3 -> 1", False), ("n 3 -> 1", True), ("n n 2 -> 1", False)])
+@pytest.mark.parametrize(("most", "n"), [(7, 7), (7, 4), (9, 9), (10, 10), (10, 6)])
+def test_patches_are_filled_from_both_sides(
+    arrays: str, diagonal: bool, most: int, n: int, padding: str, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    module = Tokenize(Arrays.parse(arrays), most, GRID, WIDTH, diagonal, padding=padding).to(dtype)
+    (x,) = make_inputs(arrays, 2, n, dtype)
+    x = pad(x, (0, 0, *(0, most - n) * module.arrays.inputs[0].order))
+    square = diagonal or x.dim() == 4
+    length = GRID * module.side if square else GRID**2 * module.piece
+    room = [(length - most) // 2, length - most - (length - most) // 2]
+    if x.dim() == 4:  # torch's own padding, of the last axes
+        wanted = pad(x.permute(0, 3, 1, 2), room * 2, mode=padding).permute(0, 2, 3, 1)
+    else:
+        wanted = pad(x.mT, room, mode=padding).mT
+    whole = Tokenize(Arrays.parse(arrays), length, GRID, WIDTH, diagonal).to(dtype)
+    whole.load_state_dict(module.state_dict())
+    found = module(*make_inputs(arrays, 2, n, dtype))
+    assert_close(found, whole(wanted), **TOLERANCE[dtype])
+    assert_close(
+        gradients(found, [*module.parameters()]), gradients(whole(wanted), [*whole.parameters()]), **TOLERANCE[dtype]
+    )
+
+
+def test_paddings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(RangeError, match=r"Expected padding to be one of zeros, reflect, circular \(got 'mirror'\)"):
+        Tokenize(Arrays.parse("n 3 -> 1"), 7, GRID, WIDTH, False, padding="mirror")
+    with pytest.raises(RangeError, match="by reflection"):
+        Tokenize(Arrays.parse("n 3 -> 1"), 2, GRID, WIDTH, False, padding="reflect")
+    module = Tokenize(Arrays.parse("n n -> 1"), 7, GRID, WIDTH, False, padding="circular")
+    edges = EdgeList(torch.zeros(3, 0, dtype=torch.long), torch.zeros(0), 2, 7)
+    with pytest.raises(SignatureError, match="Expected a dense array"):
+        module(edges)
 
 
 @pytest.mark.parametrize("arrays", ["n 3 -> 1", "n n 2 -> 1"])

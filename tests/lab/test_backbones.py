@@ -31,14 +31,26 @@ def test_the_satellite_encoder_is_loaded_whole() -> None:
     assert found(x, pairs).isfinite().all()
 
 
-@pytest.mark.parametrize("name", ["galileo", "minilm"])
+@pytest.mark.skipif(not (DATA / "deit_tiny_patch16_224.safetensors").is_file(), reason="no encoder in PROBSYM_DATA")
+def test_deit_is_the_tiny_vit_with_weights_from_imagenet() -> None:
+    found, new, tiny = (
+        BACKBONES["deit-ti"].pretrained(ARRAYS, 20),
+        BACKBONES["deit-ti"].new(ARRAYS, 20),
+        BACKBONES["vit-ti"].new(ARRAYS, 20),
+    )
+    assert found.encoder.settings == new.encoder.settings == tiny.encoder.settings
+    assert found.loaded is not None
+    assert found.loaded.new == tuple(name for name, _ in found.named_parameters() if "tokenize" in name)
+
+
+@pytest.mark.parametrize("name", ["galileo", "minilm", "deit"])
 def test_weights_that_are_nowhere_are_asked_for_by_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
     monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path / "cache"))
     with pytest.raises(DataError, match=rf"Expected .*{name}.* \(got "):
-        BACKBONES[name].pretrained(ARRAYS, 20)
+        BACKBONES["deit-ti" if name == "deit" else name].pretrained(ARRAYS, 20)
 
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,14 +83,15 @@ def test_but_for_the_weights_the_pretrained_encoder_is_the_new_one(
 def test_vits_are_those_that_timm_has(tmp_path: Path) -> None:
     names = ("tiny", "small", "base")
     wanted = [f"timm/vit_{name}_patch16_224.augreg_in21k" for name in names]
-    assert [BACKBONES[name].weights() for name in VITS] == wanted
+    assert [BACKBONES[name].weights() for name in ("vit-ti", "vit-s", "vit-b")] == wanted
     shape = {"hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768}
     write(tmp_path, timm(vit(**shape), fused=False), {"architecture": "vit_tiny_patch16_224"})
     backbone = replace(BACKBONES["vit-ti"], weights=lambda: tmp_path)
     found, new = backbone.pretrained(ARRAYS, 20), backbone.new(ARRAYS, 20)
     assert found.loaded is not None
     assert not any(name.startswith("encoder") for name in found.loaded.new)
-    assert found.encoder.settings == new.encoder.settings.resized(eps=1e-6)
+    assert found.encoder.settings == new.encoder.settings
+    assert new.encoder.settings.eps == 1e-6
 
 
 def test_sizes_are_those_of_their_names() -> None:

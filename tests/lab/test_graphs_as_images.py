@@ -78,7 +78,9 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Few graphs, and tiny encoders with weights of their own."""
     monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(pattern, "NODES", NODES)
-    monkeypatch.setattr(pattern, "pattern", lambda: {n: graphs(c, (3,), None, "nodes") for n, c in COUNTS.items()})
+    monkeypatch.setattr(
+        pattern, "pattern", lambda published: {n: graphs(c, (3,), None, "nodes") for n, c in COUNTS.items()}
+    )
     atoms, bonds = (17, 3, 7, 7, 5, 1, 6, 2, 2), (4, 1, 2)
     sets = {"peptides_func": (atoms, bonds, "10"), "peptides_struct": (atoms, bonds, "11")}
     sets["pcqm_contact"] = ((35, 3, 7, 7, 2, 4, 6, 2, 2), (4, 1, 1), "pairs")
@@ -143,6 +145,94 @@ def test_every_recipe_trains_stops_and_resumes(name: str, tmp_path: Path) -> Non
     for one, other in zip(whole.engine.model.parameters(), again.engine.model.parameters(), strict=True):
         assert torch.equal(one, other)
     assert ("test_loss@1" in metrics) == ("canonical" not in name)
+
+
+def test_validation_draws_are_those_of_the_published_settings() -> None:
+    draws = {name: recipe.settings.eval_samples for name, recipe in RECIPES.items() if "vit-b" in name}
+    for name, many in draws.items():
+        assert many == (10 if name.endswith(("ps", "ga")) else 1)
+
+
+def test_paddings_and_selection_are_those_of_the_published_settings() -> None:
+    paddings = {name.split("/")[0]: recipe.settings.padding for name, recipe in RECIPES.items()}
+    assert paddings == {
+        "pattern": "zeros",
+        "peptides-func": "reflect",
+        "peptides-struct": "circular",
+        "pcqm-contact": "zeros",
+    }
+    assert molecules.PCQMContact.selects == {"loss": False}
+
+
+def test_settings_reach_the_patch_transformer() -> None:
+    recipe = RECIPES["peptides-func/vit-s-scratch-ps"]
+    model = recipe.build(replace(recipe.settings, padding="circular", token_std=0.5, eval_patch_dropout=0.25))
+    given = model.base.arguments
+    assert (given["padding"], given["token_std"], given["eval_patch_dropout"]) == ("circular", 0.5, 0.25)
+    recipe = RECIPES["pattern/vit-s-scratch-ps"]
+    given = recipe.build(replace(recipe.settings, padding="reflect", token_std=0.5)).base.arguments
+    assert (given["padding"], given["token_std"]) == ("reflect", 0.5)
+
+
+def test_patches_dropped_in_testing_are_a_function_of_the_seed() -> None:
+    recipe = RECIPES["peptides-func/vit-s-scratch-ps"]
+    settings = replace(recipe.settings, epochs=0, eval_samples=2, eval_patch_dropout=0.5)
+    engine = make_engine(recipe, settings, make_fabric(Options("cpu")))
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    first, second, other = (engine.evaluate(engine.data.test, seed, "test")["loss"] for seed in (0, 0, 1))
+    assert first == second != other
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_runs_in_low_precision_are_evaluated_in_float32() -> None:
+    recipe = RECIPES["pattern/vit-s-scratch-ps"]
+    found = []
+    for precision, full in (("bf16-mixed", True), ("bf16-mixed", False), ("32-true", True)):
+        settings = replace(recipe.settings, epochs=0, eval_samples=1, float32_evaluation=full)
+        engine = make_engine(recipe, settings, make_fabric(Options("cpu", precision=precision)))
+        engine.start(initial_weights(recipe, settings, 0))
+        found.append(engine.evaluate(engine.data.valid, 0, "validation")["loss"])
+    assert found[0] == found[2] != found[1]
+    assert found[1] == pytest.approx(found[0], rel=0.1)
+
+
+def test_published_graphs_are_taken_where_they_are_and_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    sets = {n: graphs(c, (3,), None, "nodes") for n, c in COUNTS.items()}
+    monkeypatch.setattr(pattern, "pattern", lambda published: asked.append(published) or sets)
+    monkeypatch.setenv("PROBSYM_DATA", str(tmp_path / "data"))
+    recipe = RECIPES["pattern/vit-s-scratch-ps"]
+    generated = training(recipe, tmp_path / "run")
+    assert (generated.engine.task.source, asked) == ("generated", [None])
+    with pytest.raises(KeyboardInterrupt):
+        generated.run(stop)
+    path = tmp_path / "data" / "PATTERN" / "raw" / "PATTERN_v2.pt"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    published = training(recipe, tmp_path / "run")
+    assert (published.engine.task.source, asked[-1]) == ("published", tmp_path / "data")
+    with pytest.raises(RunError, match="generated"):
+        published.resume()
+
+
+def test_what_was_built_is_recorded_and_another_model_does_not_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = RECIPES["pattern/vit-s-scratch-fa"]
+    before = training(recipe, tmp_path)
+    inside = before.built["base"]["parts"]["base"]  # within the wrapper that leaves the ranks out
+    assert (inside["part"], inside["encoder"]["dropout"]) == ("PatchTransformer", 0.0)
+    assert before.built["sampler"]["part"] == "Frame"
+    with pytest.raises(KeyboardInterrupt):
+        before.run(stop)
+    other = backbones.BACKBONES["vit-s"]
+    encoder = {**other.encoder, "dropout": 0.1}
+    monkeypatch.setitem(backbones.BACKBONES, "vit-s", replace(other, encoder=encoder))
+    with pytest.raises(RunError, match=r"'dropout': 0\.1"):
+        training(recipe, tmp_path).resume()
 
 
 def test_pattern_is_tested_with_ten_draws_and_with_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,14 +101,14 @@ def test_names_are_a_task_and_a_row_and_all_different() -> None:
         task, _, row = name.partition("/")
         assert task in (*SMALL, *IMAGES, "nbody")
         if task in IMAGES:
-            assert re.fullmatch(r"(vit-(ti|s|b)|galileo|minilm)-(scratch|pretrained)-(ga|fa|canonical|ps)", row)
+            assert re.fullmatch(r"(vit-(ti|s|b)|deit-ti|galileo|minilm)-(scratch|pretrained)-(ga|fa|canonical|ps)", row)
         if task not in SMALL:
             continue
         assert (
             row.removesuffix("-sum") in ("gin", "gcn")
             or row.removeprefix("mlp-").removeprefix("gin-id-") in GRAPH_METHODS
         )
-    assert len(RECIPES) == 54 + (3 * 2 * 4 + 2 * 2) + 3 * 3 * 2
+    assert len(RECIPES) == 54 + (4 * 2 * 4 + 2 * 2) + 3 * 4 * 2
 
 
 def test_examples_are_numbered_and_padded_with_zeros() -> None:

@@ -167,6 +167,17 @@ def test_dropout_only_in_training():
     assert torch.equal(net(x, adjacency, mask).scores, net(x, adjacency, mask).scores)
 
 
+def test_dropout_stands_between_the_two_maps_of_a_layer(monkeypatch):
+    net, (x, adjacency, mask) = build(dropout=0.5), graphs()
+    seen = []
+    monkeypatch.setattr("probsym.nets.gin.drop", lambda rows, rate, training: seen.append((rate, rows)) or 0 * rows)
+    scores = net(x, adjacency, mask).scores
+    assert [rate for rate, _ in seen] == [0.5] * len(net.layers)
+    assert all((rows >= 0).all() for _, rows in seen)
+    # all that was inside is gone, and with it whatever tells nodes apart
+    assert torch.allclose(scores[mask.unsqueeze(1).expand_as(scores)], scores[mask.unsqueeze(1).expand_as(scores)][0])
+
+
 @pytest.mark.parametrize(
     "options",
     [{"in_channels": -1}, {"hidden": 0}, {"layers": 0}, {"dropout": 1.0}, {"dropout": -0.1}, {"hidden": 2.5}],

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probsym.bases.encoders import EncoderSettings
+from probsym.bases.encoders import SHAPES, EncoderSettings
 from probsym.bases.layouts import LAYOUTS, OURS, Layout
 from probsym.errors import CheckpointError, RangeError
 from probsym.weights import locate, read_tensors
@@ -138,8 +138,7 @@ def _settings(
         for name, value in given.items():
             if name in told and told[name] != value:
                 raise CheckpointError(f"Expected {name} {told[name]} in {source} as its config.json says (got {value})")
-        named = _named_heads(str(config.get("architecture", "")))
-        fields = {"eps": layout.eps, "heads": named, **told, **given}
+        fields = {"eps": layout.eps, "heads": _known_heads(given), **told, **given}
         if fields["heads"] is None:
             raise CheckpointError(f"Expected heads=, which the weights of {source} do not show (got none)")
         return EncoderSettings(**(fields if eps is None else {**fields, "eps": eps}))
@@ -161,10 +160,12 @@ def _shown(layout: Layout, found: Mapping[str, Tensor], source: str) -> dict[str
     }
 
 
-def _named_heads(architecture: str) -> int | None:
-    """The heads of the architectures that timm names."""
-    found = re.match(r"(?:vit|deit3?)_(tiny|small|base|large)_patch", architecture)
-    return {"tiny": 3, "small": 6, "base": 12, "large": 16}[found[1]] if found else None
+def _known_heads(shown: Mapping[str, Any]) -> int | None:
+    """The heads of the ViT of that shape, DeiT among them; None where no known one has it."""
+    fields = ("family", "width", "layers", "feed_forward")
+    return next(
+        (one.heads for one in SHAPES.values() if all(getattr(one, name) == shown[name] for name in fields)), None
+    )
 
 
 def _layers(settings: EncoderSettings, found: Mapping[str, Tensor], source: str) -> dict[str, Tensor]:

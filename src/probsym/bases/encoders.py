@@ -122,10 +122,10 @@ ACTIVATIONS = (
 """Of those in `transformers`, the ones that encoders have; listed here, so that it need not be imported to check."""
 MODEL_TYPES = {"vit": "vit", "bert": "bert", "roberta": "bert", "xlm-roberta": "bert"}
 SHAPES = {
-    "vit-ti": EncoderSettings("vit", 192, 12, 3, 768),
-    "vit-s": EncoderSettings("vit", 384, 12, 6, 1536),
-    "vit-b": EncoderSettings("vit", 768, 12, 12, 3072),
-    "vit-l": EncoderSettings("vit", 1024, 24, 16, 4096),
+    "vit-ti": EncoderSettings("vit", 192, 12, 3, 768, eps=1e-6),
+    "vit-s": EncoderSettings("vit", 384, 12, 6, 1536, eps=1e-6),
+    "vit-b": EncoderSettings("vit", 768, 12, 12, 3072, eps=1e-6),
+    "vit-l": EncoderSettings("vit", 1024, 24, 16, 4096, eps=1e-6),
 }
 
 

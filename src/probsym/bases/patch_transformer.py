@@ -65,6 +65,10 @@ class PatchTransformer(Part, nn.Module):
         patch_dropout: in training, the share of tokens that are left out, drawn anew for every row; a pair (low, high)
             to draw the share too, once a call. On a GPU and in compiled code, where shapes are to stay the same, tokens
             are then hidden from the others rather than left out. Only for outputs of order 0.
+        eval_patch_dropout: the same in evaluation. The prediction is then random beyond the draws of a sampler, and an
+            average over many of them is an average over sets of patches too.
+        token_std: deviation of the maps to tokens at the start; None to start as convolutions do.
+        padding: "zeros", "reflect" or "circular": what fills the patches where n items do not.
         checkpointing: save memory in training by computing each layer again in the backward pass.
 
     >>> tiny = {"family": "vit", "width": 32, "layers": 2, "heads": 4, "feed_forward": 64}
@@ -86,6 +90,9 @@ class PatchTransformer(Part, nn.Module):
         diagonal_inputs: bool = False,
         diagonal_output: bool = False,
         patch_dropout: float | Sequence[float] = 0.0,
+        eval_patch_dropout: float | Sequence[float] = 0.0,
+        token_std: float | None = None,
+        padding: str = "zeros",
         checkpointing: bool = False,
     ) -> None:
         super().__init__()
@@ -93,13 +100,13 @@ class PatchTransformer(Part, nn.Module):
         self.arrays.allow("PatchTransformer", inputs=(1, 2), output=(0, 1, 2))
         settings = EncoderSettings.of(encoder)
         self.grid = 14 if grid is None else check_size(grid, "grid")
-        self.patch_dropout = _rates(patch_dropout)
-        if self.patch_dropout[1] > 0 and self.arrays.output.order > 0:
+        self.patch_dropout, self.eval_patch_dropout = _rates(patch_dropout), _rates(eval_patch_dropout)
+        if max(self.patch_dropout[1], self.eval_patch_dropout[1]) > 0 and self.arrays.output.order > 0:
             raise RangeError(
                 f"Expected no patch_dropout with the output '{self.arrays.output}', which every token has a part in "
-                f"(got {patch_dropout})"
+                f"(got {patch_dropout} and {eval_patch_dropout})"
             )
-        self.tokenize = Tokenize(self.arrays, self.n, self.grid, settings.width, diagonal_inputs)
+        self.tokenize = Tokenize(self.arrays, self.n, self.grid, settings.width, diagonal_inputs, token_std, padding)
         self.cls = nn.Parameter(SCALE * torch.randn(settings.width))
         self.positions = nn.Parameter(SCALE * torch.randn(1 + self.grid**2, settings.width))
         self.encoder = Encoder(settings, checkpointing)
@@ -114,29 +121,11 @@ class PatchTransformer(Part, nn.Module):
         batch, n = self.arrays.check(inputs, most=self.n, edges=True)
         tokens = self.tokenize(*inputs) + self.positions[1:]
         seen = None
-        if self.training and self.patch_dropout[1] > 0:
-            tokens, seen = self._thinned(tokens)
+        rates = self.patch_dropout if self.training else self.eval_patch_dropout
+        if rates[1] > 0:
+            tokens, seen = _thinned(tokens, *rates)
         first = (self.cls + self.positions[0]).to(tokens.dtype).expand(batch, 1, -1)
         return self.detokenize(self.encoder(torch.cat([first, tokens], dim=1), seen), n)
-
-    def _thinned(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-        """A random choice of the tokens of each row, equally many of each, in random order.
-
-        Where their number is drawn and shapes are to stay the same, they are as many as there can be, and the second
-        says to which of them and to the global token to attend.
-        """
-        low, high = self.patch_dropout
-        length = tokens.shape[1]
-        most, fewest = (max(1, round((1 - rate) * length)) for rate in (low, high))
-        kept = torch.rand(tokens.shape[:2], device=tokens.device).topk(most, dim=1).indices
-        tokens = tokens.gather(1, kept.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
-        if most == fewest:
-            return tokens, None
-        rate = low + (high - low) * torch.rand((), device=tokens.device)
-        count = ((1 - rate) * length).round().clamp(fewest, most)
-        if keeps_shapes(tokens):
-            return tokens, torch.arange(1 + most, device=tokens.device) <= count
-        return tokens[:, : int(count)], None
 
     @classmethod
     def from_pretrained(
@@ -167,7 +156,8 @@ class PatchTransformer(Part, nn.Module):
                 "google/vit-base-patch16-224-in21k".
             arrays, n, grid: as for a new one.
             encoder: the shape that is expected, if the checkpoint is to be refused unless it has it.
-            heads: attention heads, where no configuration says; refused where one says otherwise.
+            heads: attention heads, where no configuration says and the shape is not that of a ViT or DeiT from tiny to
+                large; refused where a configuration says otherwise.
             layer_norm_eps: what its norms add to the variance, where no configuration says, or it should not count.
             dropout: inside the encoder, on hidden tokens and attention; as its configuration says if None.
             revision, cache_dir, token, local_files_only: for the hub.
@@ -236,6 +226,25 @@ class PatchTransformer(Part, nn.Module):
 def keeps_shapes(x: Tensor) -> bool:
     """Whether shapes must not depend on what is drawn: on a GPU, where steps may be captured, and in compiled code."""
     return x.is_cuda or torch.compiler.is_compiling()
+
+
+def _thinned(tokens: Tensor, low: float, high: float) -> tuple[Tensor, Tensor | None]:
+    """A random choice of the tokens of each row without a share from low to high, equally many of each.
+
+    Where their number is drawn and shapes are to stay the same, they are as many as there can be, and the second
+    says to which of them and to the global token to attend.
+    """
+    length = tokens.shape[1]
+    most, fewest = (max(1, round((1 - rate) * length)) for rate in (low, high))
+    kept = torch.rand(tokens.shape[:2], device=tokens.device).topk(most, dim=1).indices
+    tokens = tokens.gather(1, kept.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
+    if most == fewest:
+        return tokens, None
+    rate = low + (high - low) * torch.rand((), device=tokens.device)
+    count = ((1 - rate) * length).round().clamp(fewest, most)
+    if keeps_shapes(tokens):
+        return tokens, torch.arange(1 + most, device=tokens.device) <= count
+    return tokens[:, : int(count)], None
 
 
 def _rates(given: float | Sequence[float]) -> tuple[float, float]:

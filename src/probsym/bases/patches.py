@@ -1,14 +1,17 @@
 """Between arrays over n items and a square grid of tokens: linear maps of patches, and back."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, pad
 
 from probsym.bases.arrays import Array, Arrays, channels_last
 from probsym.bases.edge_list import EdgeList
-from probsym.errors import SignatureError
+from probsym.errors import RangeError, SignatureError
 
 SCALE = 0.02
+PADDINGS = ("zeros", "reflect", "circular")
 
 
 class Tokenize(nn.Module):
@@ -19,19 +22,43 @@ class Tokenize(nn.Module):
     then hold it. The maps of all arrays are summed, with one bias. Fewer than n items are padded with zeros.
 
     An array of order 2 may come as an `EdgeList`: the tokens are then sums over the edges, and no n x n array is built.
+
+    Args:
+        std: deviation of the maps at the start. If None they start as convolutions do, uniform within
+            1 / sqrt(numbers that a token reads): arrays of one order, or all with `diagonal`, are one convolution.
+        padding: what stands where n items do not fill the patches: "zeros" after them, or with "reflect" and "circular"
+            the items themselves, on both sides.
     """
 
-    def __init__(self, arrays: Arrays, n: int, grid: int, width: int, diagonal: bool) -> None:
+    def __init__(
+        self,
+        arrays: Arrays,
+        n: int,
+        grid: int,
+        width: int,
+        diagonal: bool,
+        std: float | None = None,
+        padding: str = "zeros",
+    ) -> None:
         super().__init__()
-        self.arrays, self.n, self.grid, self.diagonal = arrays, n, grid, diagonal
+        if std is not None and not 0 <= std < math.inf:
+            raise RangeError(f"Expected token_std to be finite and 0 or more (got {std})")
+        if padding not in PADDINGS:
+            raise RangeError(f"Expected padding to be one of {', '.join(PADDINGS)} (got {padding!r})")
+        self.arrays, self.n, self.grid, self.diagonal, self.padding = arrays, n, grid, diagonal, padding
         self.side, self.piece = -(-n // grid), -(-n // grid**2)
+        most = max((self._missing(diagonal or array.order == 2) + 1) // 2 for array in arrays.inputs)
+        if padding == "reflect" and most >= n:
+            raise RangeError(f"Expected more than {most} items to fill {grid} x {grid} patches by reflection (got {n})")
+        bounds = [self._bound(array) for array in arrays.inputs]
         self.weights = nn.ParameterList(
-            SCALE * torch.randn(self._cells(array) * array.width, width) for array in arrays.inputs
+            _started(bound, std, self._cells(array) * array.width, width)
+            for array, bound in zip(arrays.inputs, bounds, strict=True)
         )
-        self.bias = nn.Parameter(torch.zeros(width))
+        self.bias = nn.Parameter(torch.zeros(width) if std is not None else _started(max(bounds), None, width))
 
     def extra_repr(self) -> str:
-        return f"'{self.arrays}', n={self.n}, grid={self.grid}, side={self.side}"
+        return f"'{self.arrays}', n={self.n}, grid={self.grid}, side={self.side}, padding={self.padding!r}"
 
     def forward(self, *inputs: Tensor | EdgeList) -> Tensor:
         """Inputs that `arrays` has checked."""
@@ -47,22 +74,51 @@ class Tokenize(nn.Module):
         assert tokens is not None
         return tokens + self.bias
 
+    def _bound(self, array: Array) -> float:
+        """The largest number that a convolution over the array, and those beside it, starts with."""
+        beside = [one for one in self.arrays.inputs if self.diagonal or one.order == array.order]
+        cells = self.side**2 if self.diagonal or array.order == 2 else self.piece
+        return 1 / math.sqrt(cells * sum(one.width for one in beside))
+
+    def _missing(self, square: bool) -> int:
+        """How many items short of whole patches n is: as rows of a square, or in a row of pieces."""
+        return (self.grid * self.side if square else self.grid**2 * self.piece) - self.n
+
+    def _filled(self, x: Tensor, order: int, square: bool) -> Tensor:
+        """x (batch, n, ..., channels) with its item axes, as many as the order, as long as the patches are together."""
+        missing = self._missing(square)
+        short = self.n - x.shape[1] + (missing if self.padding == "zeros" else 0)
+        if short:
+            x = pad(x, (0, 0, *(0, short) * order))
+        if self.padding != "zeros" and missing:
+            for axis in range(1, 1 + order):
+                x = x.index_select(axis, self._places(missing, x.device))
+        return x
+
+    def _places(self, missing: int, device: torch.device) -> Tensor:
+        """Which item stands where, with half of the missing ones before the first."""
+        places = torch.arange(-(missing // 2), self.n + missing - missing // 2, device=device)
+        if self.padding == "circular":
+            return places % self.n
+        places = places.abs()  # a mirror at each end, which does not repeat the last item
+        return torch.where(places < self.n, places, 2 * (self.n - 1) - places)
+
     def _cells(self, array: Array) -> int:
         if array.order == 2:
             return self.side**2
         return self.side if self.diagonal else self.piece
 
     def _from_pairs(self, x: Tensor, weight: Tensor) -> Tensor:
-        kind, (batch, n, _, channels) = x.device.type, x.shape
+        kind, (batch, _, _, channels) = x.device.type, x.shape
         if x.dtype == torch.float32 and torch.is_autocast_enabled(kind):  # as the product would, before x is copied
             x = x.to(torch.get_autocast_dtype(kind))
-        missing = self.grid * self.side - n
-        if missing:
-            x = pad(x, (0, 0, 0, missing, 0, missing))
+        x = self._filled(x, 2, square=True)
         x = x.reshape(batch, self.grid, self.side, self.grid, self.side, channels).transpose(2, 3)
         return x.reshape(batch, self.grid**2, self.side**2 * channels) @ weight
 
     def _from_edges(self, edges: EdgeList, weight: Tensor) -> Tensor:
+        if self.padding != "zeros":
+            raise SignatureError(f"Expected a dense array for padding {self.padding!r} (got an EdgeList)")
         values = edges.values.to(weight.dtype)
         values = values.unsqueeze(-1) if values.dim() == 1 else values
         channels, tokens = values.shape[-1], edges.batch * self.grid**2
@@ -80,9 +136,9 @@ class Tokenize(nn.Module):
 
     def _from_items(self, x: Tensor, weight: Tensor) -> Tensor:
         """Pieces in a row, one a token, or those of the diagonal patches."""
-        batch, n, channels = x.shape
+        batch, _, channels = x.shape
         pieces, size = (self.grid, self.side) if self.diagonal else (self.grid**2, self.piece)
-        x = pad(x, (0, 0, 0, pieces * size - n)).reshape(batch, pieces, size * channels)
+        x = self._filled(x, 1, square=self.diagonal).reshape(batch, pieces, size * channels)
         found = x @ weight
         if not self.diagonal:
             return found
@@ -125,3 +181,8 @@ class Detokenize(nn.Module):
             found = (used @ self.weight).reshape(batch, used.shape[1] * size, channels)[:, :n]
         found = found + self.bias
         return found.squeeze(-1) if self.output.channels is None else found
+
+
+def _started(bound: float, std: float | None, *shape: int) -> Tensor:
+    """Numbers to start with: normal with a deviation, or uniform within a bound."""
+    return bound * (2 * torch.rand(shape) - 1) if std is None else std * torch.randn(shape)

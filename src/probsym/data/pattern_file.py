@@ -8,12 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from probsym.data.files import folders
 from probsym.data.packed import PackedGraphs
 from probsym.data.raw import found_in, load_raw
 from probsym.data.rows import Rows
 from probsym.errors import DataError
 
 _FILE = "PATTERN_v2.pt"
+
+
+def published_folder() -> Path | None:
+    """The first of the folders for data that holds the published set, if any does."""
+    paths = found_in(folders(), "PATTERN", [_FILE])
+    return None if paths is None else paths[0].parents[2]
 
 
 def read_pattern(folder: Path) -> tuple[PackedGraphs, list[int]]:

@@ -59,6 +59,11 @@ def _galileo() -> Path:
     return find("galileo_nano_encoder.safetensors", sha256)
 
 
+def _deit() -> Path:
+    sha256 = "b2e17235172c1dcddacb55aa8914e2f8b4b95eb9bb7d7782f333bcbef77151b8"
+    return find("deit_tiny_patch16_224.safetensors", sha256)
+
+
 def _minilm() -> Path:
     """The folder "minilm" among the data, or the package that carries the model."""
     for folder in folders():
@@ -76,6 +81,7 @@ BACKBONES: dict[str, Backbone] = {
     "vit-ti": Backbone("vit-ti", lambda: "timm/vit_tiny_patch16_224.augreg_in21k", "ImageNet-21k"),
     "vit-s": Backbone("vit-s", lambda: "timm/vit_small_patch16_224.augreg_in21k", "ImageNet-21k"),
     "vit-b": Backbone("vit-b", lambda: "timm/vit_base_patch16_224.augreg_in21k", "ImageNet-21k"),
+    "deit-ti": Backbone("vit-ti", _deit, "ImageNet-1k"),
     "galileo": Backbone(
         {"family": "vit", "width": 128, "layers": 4, "heads": 8, "feed_forward": 512, "eps": 1e-6},
         _galileo,
@@ -87,4 +93,4 @@ BACKBONES: dict[str, Backbone] = {
         {"family": "bert", "width": 384, "layers": 6, "heads": 12, "feed_forward": 1536}, _minilm, "text"
     ),
 }
-VITS = ("vit-ti", "vit-s", "vit-b")
+VITS = ("vit-ti", "vit-s", "vit-b", "deit-ti")

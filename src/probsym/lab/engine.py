@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -114,9 +114,10 @@ class Engine:
         """The task's metrics over some examples, the loss among them; `samples` draws if the model makes several."""
         self.model.eval()
         indices = torch.arange(part.size, device=self.device).split(max(self.settings.batch_size, 200))
-        with torch.no_grad():
+        with torch.no_grad(), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             calls = [self._evaluation(part, index, samples) for index in indices]
-            self.generator.manual_seed(derived(seed, purpose, count))  # now: capturing has drawn from it too
+            self.generator.manual_seed(derived(seed, purpose, count))  # now: capturing has drawn from them too
+            torch.manual_seed(derived(seed, f"{purpose} dropout", count))
             outputs = [call(index).clone() for call, index in zip(calls, indices, strict=True)]
             found = self.task.metrics(torch.cat(outputs), part.targets, part.mask)
         self.model.train()
@@ -229,7 +230,7 @@ class Engine:
     def _evaluation(self, part: Stored, index: Tensor, samples: int | None) -> Callable[[Tensor], Tensor]:
         def outputs(index: Tensor) -> Tensor:
             batch = part.take(index)
-            with self.fabric.autocast():
+            with nullcontext() if self.settings.float32_evaluation else self.fabric.autocast():
                 noise = self._noise(self.model, batch, samples)
                 drawn = {} if noise is None else {"noise": noise, "index": batch.ids}
                 output: Tensor = self.model(*batch.inputs, mask=batch.mask, **drawn)

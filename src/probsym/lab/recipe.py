@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from probsym.bases.patches import PADDINGS
 from probsym.errors import RangeError, RecipeError
 from probsym.lab.examples import Splits
 from probsym.signature import Signature
@@ -58,6 +59,14 @@ class Settings:
     """Other numbers of draws to test with too, reported with the number behind an @."""
     validate_every: int = 1
     """Epochs from one validation to the next; the last epoch is always validated."""
+    float32_evaluation: bool = True
+    """Whether a run in low precision is validated and tested in float32."""
+    eval_patch_dropout: float = 0.0
+    """Share of patches that a patch transformer leaves out in validation and testing too."""
+    token_std: float | None = None
+    """Deviation of the first maps of a patch transformer at the start; as convolutions start if None."""
+    padding: str = "zeros"
+    """What fills the patches of a patch transformer: "zeros", "reflect" or "circular"."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "also_test_samples", tuple(self.also_test_samples))  # files have lists
@@ -69,13 +78,25 @@ class Settings:
                 raise RangeError(f"Expected {name} to be {least} or more (got {getattr(self, name)})")
         if any(one < 1 for one in self.also_test_samples):
             raise RangeError(f"Expected also_test_samples to be 1 or more each (got {self.also_test_samples})")
-        for name in ("learning_rate", "weight_decay", "warmup_epochs", "entropy", "noise", "tau", "dropout", "clip"):
+        for name in (
+            "learning_rate",
+            "weight_decay",
+            "warmup_epochs",
+            "entropy",
+            "noise",
+            "tau",
+            "dropout",
+            "clip",
+            "token_std",
+        ):
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 raise RangeError(f"Expected {name} to be a finite number, 0 or more (got {value})")
-        for name in ("base_dropout", "averaging"):
+        for name in ("base_dropout", "averaging", "eval_patch_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise RangeError(f"Expected {name} to be in [0, 1) (got {getattr(self, name)})")
+        if self.padding not in PADDINGS:
+            raise RangeError(f"Expected padding to be one of {', '.join(PADDINGS)} (got {self.padding!r})")
 
     def rate(self, epoch: float, step: float) -> float:
         """The learning rate of a step of length `step` that begins at `epoch`, both in epochs."""
@@ -120,6 +141,8 @@ class Task(ABC):
     """By which validation metrics weights are chosen, and whether larger is better. The first one counts."""
     symmetry: Signature | None = None
     """What the task itself is symmetric under, whatever the model is."""
+    source: str | None = None
+    """Which of several sets was loaded, where there is a choice; runs record it."""
 
     @abstractmethod
     def load(self) -> Splits:
@@ -197,5 +220,7 @@ def _value(text: str, kind: Any, name: str) -> Any:
                 return option(text)
         except (ValueError, KeyError):
             continue
+        if option is str:
+            return text
     names = " or ".join("none" if one is type(None) else one.__name__ for one in options)
     raise RecipeError(f"Expected {name} to be {names} (got {text!r})")

@@ -26,7 +26,7 @@ from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.results import FIELDS, read_curve, read_json, result_path, write_curve, write_new, write_result
 from probsym.lab.separation import SeparationRecipe, separate
-from probsym.lab.training import Training, initial_weights, make_engine
+from probsym.lab.training import Training, initial_weights, make_engine, plain_description
 
 PRECISIONS = ("32-true", "tf32", "bf16-mixed")
 
@@ -205,6 +205,7 @@ class Job:
                 self.engine = make_engine(recipe, settings, fabric, compile=options.compile, capture=options.capture)
             metrics, curve, before = _trained(self.engine, recipe, seed, folder, options, show)
             sizes = {"train_size": self.engine.data.train.size, "test_size": self.engine.data.test.size}
+            sizes |= {"data": self.engine.task.source, "model": plain_description(self.engine.model)}
         result = {
             "row": recipe.name,
             "metrics": metrics,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from lightning.fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 
 from probsym.errors import NonFiniteError, RangeError, RunError, Stopped
+from probsym.hub import describe_module
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.engine import Engine
 from probsym.lab.final_test import AT_END, report_on_test, suffixes, weights_in
@@ -81,6 +83,7 @@ class Training:
         self.path, self.precision = folder / "checkpoint.pt", precision
         self.progress = Progress()
         self.settings = engine.settings
+        self.built = plain_description(engine.model)
         engine.start(initial_weights(recipe, engine.settings, seed))
 
     @property
@@ -94,14 +97,17 @@ class Training:
             return False
         state = load_checkpoint(self.path, self.engine.device)
         wanted = {"recipe": self.recipe.name, "seed": self.seed, "settings": asdict(self.settings)}
+        wanted |= {"built": self.built, "data": self.engine.task.source}
+        if isinstance(state, dict):  # older checkpoints do not say what was built, nor from which data
+            state = {"built": wanted["built"], "data": wanted["data"], **state}
         found = {name: state.get(name) for name in wanted} if isinstance(state, dict) else state
         if isinstance(found, dict) and isinstance(found["settings"], dict):
             # settings that came later have their defaults in older checkpoints
             found["settings"] = {**asdict(Settings()), **found["settings"]}
         if found != wanted:
             raise RunError(f"Expected {self.path} to be of {wanted} (got {found})")
-        self._go_on_keeping(state.get("keep_every", self.keep_every))  # older checkpoints do not say
-        before = state.get("precision")  # nor this
+        self._go_on_keeping(state.get("keep_every", self.keep_every))  # nor this
+        before = state.get("precision")  # nor that
         if None not in (before, self.precision) and before != self.precision:
             raise RunError(
                 f"Expected precision {before}, in which the run in {self.path.parent} began (got {self.precision})"
@@ -231,6 +237,8 @@ class Training:
                 "recipe": self.recipe.name,
                 "seed": self.seed,
                 "settings": asdict(self.settings),
+                "built": self.built,
+                "data": self.engine.task.source,
                 "keep_every": self.keep_every,
                 "precision": self.precision,
                 **self.engine.state(),
@@ -264,6 +272,11 @@ class Training:
                 metrics |= report_on_test(engine, self.seed, f"{mark}{AT_END}")
         metrics["train_seconds"] = round(seconds, 2)
         return metrics
+
+
+def plain_description(model: nn.Module) -> dict[str, Any]:
+    """All that was built, such as an encoder's dropout, as a file of JSON will have it."""
+    return cast("dict[str, Any]", json.loads(json.dumps(describe_module(model))))
 
 
 def initial_weights(recipe: Recipe, settings: Settings, seed: int) -> dict[str, Tensor]:

@@ -15,8 +15,8 @@ class GIN(Part, nn.Module):
     """Scores for S_n from a graph: layers `H -> MLP((A' + (1 + e) I) H)` over its nodes and a virtual one.
 
     A' is the adjacency, used as given (row i sums over its neighbours j, weighted by A[i, j]), and a virtual node
-    with a learned input that is linked to every real node and to itself. The MLP is Linear, batch norm, ReLU, Linear,
-    then batch norm, ReLU, dropout; a linear head gives the scores, and the virtual node is dropped.
+    with a learned input that is linked to every real node and to itself. The MLP is Linear, batch norm, ReLU, dropout,
+    Linear, then batch norm, ReLU; a linear head gives the scores, and the virtual node is left out.
 
     `forward(x, adjacency, mask=None)`: x (B, K, n, in_channels), adjacency (B, n, n), or (B, n, n, e) whose absolute
     values are summed over e, mask booleans (B, n); scores (B, K, n), zero on padding. Without the axis K, (B, n). A
@@ -108,5 +108,5 @@ class Layer(nn.Module):
         return padded.index_copy(0, packing, rows).unflatten(0, hidden.shape[:2])
 
     def _mlp(self, rows: Tensor, real: Tensor | None) -> Tensor:
-        rows = torch.relu(self.inner_norm(self.inner(rows), real))
-        return drop(torch.relu(self.outer_norm(self.outer(rows), real)), self.dropout, self.training)
+        rows = drop(torch.relu(self.inner_norm(self.inner(rows), real)), self.dropout, self.training)
+        return torch.relu(self.outer_norm(self.outer(rows), real))

@@ -31,7 +31,9 @@ PEPTIDES = Settings(
     eval_samples=10,
     test_samples=100,
     dropout=0.1,
+    padding="reflect",
 )
+STRUCT = replace(PEPTIDES, padding="circular")
 PCQM = replace(
     PEPTIDES,
     epochs=14,  # of 3,722 steps: the first whole number beyond 50,000
@@ -41,6 +43,7 @@ PCQM = replace(
     samples=10,
     test_samples=10,
     dropout=0.0,
+    padding="zeros",
 )
 CHUNK = 1
 """Draws in one call of the encoder."""
@@ -100,7 +103,7 @@ class PCQMContact(Molecules):
     """Which atoms are near each other in space though not in the graph."""
 
     name = "pcqm-contact"
-    selects = {"mrr": True}  # noqa: RUF012
+    selects = {"loss": False}  # noqa: RUF012
 
     def graphs(self) -> dict[str, PackedGraphs]:
         return pcqm_contact()
@@ -137,7 +140,10 @@ def _vit(
     n, atoms, bonds = sizes
     make = BACKBONES[backbone].pretrained if pretrained else BACKBONES[backbone].new
     term = "k" if output.isdigit() else output
-    base = make(f"n {atoms}, n n, n n {bonds} -> {output}", n, patch_dropout=patch_dropout)
+    base = make(
+        f"n {atoms}, n n, n n {bonds} -> {output}", n, patch_dropout=patch_dropout,
+        eval_patch_dropout=settings.eval_patch_dropout, token_std=settings.token_std, padding=settings.padding,
+    )  # fmt: skip
     return symmetrized_graphs(base, "ps", settings, term, channels=atoms, edges=True, chunk=CHUNK)
 
 
@@ -170,6 +176,6 @@ def _recipes(
 
 RECIPES = [
     *_recipes(PeptidesFunc, "peptides-func", PEPTIDES, (444, 50, 7), "10", 0.5),
-    *_recipes(PeptidesStruct, "peptides-struct", PEPTIDES, (444, 50, 7), "11", (0.0, 0.5)),
+    *_recipes(PeptidesStruct, "peptides-struct", STRUCT, (444, 50, 7), "11", (0.0, 0.5)),
     *_recipes(PCQMContact, "pcqm-contact", PCQM, (53, 68, 6), "n n"),
 ]

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from probsym.data import PackedGraphs, pattern
 from probsym.data.files import Arrays, digest, kept
+from probsym.data.pattern_file import published_folder
 from probsym.lab.backbones import BACKBONES, VITS
 from probsym.lab.examples import NO_TARGET, PackedExamples, Splits
 from probsym.lab.methods import needs_ranks, symmetrized_graphs
@@ -50,8 +51,10 @@ class Pattern(Task):
         self.ranks = ranks
 
     def graphs(self) -> dict[str, PackedGraphs]:
-        """The graphs by part."""
-        return pattern()
+        """The graphs by part: the published ones where they are among the data, else those that are generated."""
+        published = published_folder()
+        self.source = "generated" if published is None else "published"
+        return pattern(published=published)
 
     def load(self) -> Splits:
         first, parts = 0, []
@@ -109,14 +112,17 @@ def ranks_of(graphs: PackedGraphs, name: str) -> Tensor:
 
 def _vit(settings: Settings, backbone: str, pretrained: bool, method: str) -> nn.Module:
     make = BACKBONES[backbone].pretrained if pretrained else BACKBONES[backbone].new
-    base = make(f"n {FEATURES}, n n -> n 2", NODES, diagonal_inputs=True, diagonal_output=True)
+    base = make(
+        f"n {FEATURES}, n n -> n 2", NODES, diagonal_inputs=True, diagonal_output=True,
+        token_std=settings.token_std, padding=settings.padding,
+    )  # fmt: skip
     return symmetrized_graphs(base, method, settings, "n k", channels=FEATURES, chunk=CHUNK)
 
 
 def _settings(method: str) -> Settings:
     if method == "ga":  # with one draw it does not learn
         return replace(SETTINGS, samples=10, eval_samples=10)
-    return SETTINGS
+    return replace(SETTINGS, eval_samples=10) if method == "ps" else SETTINGS
 
 
 RECIPES = [
