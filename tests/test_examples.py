@@ -16,6 +16,15 @@ def test_own_module() -> None:
     assert runpy.run_path(str(EXAMPLES / "own_module.py"))["main"](300) < 0.5
 
 
+def test_own_group(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "own_group.py"))["main"]()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["Haar", "Enumerate", "Canonical", "Learned", "FromHaar"]
+    assert all(line.endswith("loaded again the same: True") for line in lines[:5])
+    off = {line.split()[0]: float(line.split()[-1]) for line in lines[5:]}
+    assert off["stratified"] < 1e-6 < off["independent"]
+
+
 @pytest.mark.slow
 def test_point_cloud() -> None:
     assert runpy.run_path(str(EXAMPLES / "point_cloud.py"))["main"](150) < 0.3

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from probsym import groups, nets, samplers, symmetrized, testing
 from probsym.estimate import Average
-from probsym.groups import euclidean, orthogonal
+from probsym.groups import euclidean, orthogonal, symmetric
 from probsym.nets import MaskedBatchNorm
 from probsym.ops import Order, SoftSort, eigenspaces
 from probsym.samplers import batch as batches
@@ -110,8 +110,8 @@ def permutations_that_mix_padding_with_items(monkeypatch: pytest.MonkeyPatch) ->
 
 @mutant(coupled, "S", "Learned", "holes", F64)
 def scores_of_padding_sorted_among_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = projection.soft_sort
-    monkeypatch.setattr(projection, "soft_sort", lambda z, mask=None, **options: right(z, **options))
+    right = symmetric.soft_sort
+    monkeypatch.setattr(symmetric, "soft_sort", lambda z, mask=None, **options: right(z, **options))
 
 
 @mutant(test_learned.test_draws_are_independent)
@@ -199,8 +199,8 @@ def reflections_among_the_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @mutant(test_canonical.test_nodes_of_a_vertex_transitive_graph_are_shuffled, (1.0,), 1, 0, F64)
 def ties_broken_by_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = projection.soft_sort
-    monkeypatch.setattr(projection, "soft_sort", lambda z, ties=None, **options: right(z, **options))
+    right = symmetric.soft_sort
+    monkeypatch.setattr(symmetric, "soft_sort", lambda z, ties=None, **options: right(z, **options))
 
 
 @mutant(test_frame.test_frames_of_different_sizes_in_one_batch, F64)

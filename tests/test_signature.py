@@ -298,9 +298,13 @@ def random(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Te
 def element(
     group: Group, batch: Sequence[int], size: int | None, seed: int, dtype: torch.dtype = torch.float64
 ) -> Tensor:
-    """A random element; for E and SE with a translation, which Haar does not draw."""
+    """A random element, which may be anywhere in the group."""
     g = group.haar(batch, size=size, dtype=dtype, generator=torch.Generator().manual_seed(seed))
-    return group.pack(g[..., :-1], random(*batch, group.d, dtype=dtype, seed=seed)) if isinstance(group, E) else g
+    return (
+        group.with_translation(g[..., :-1], random(*batch, group.d, dtype=dtype, seed=seed))
+        if isinstance(group, E)
+        else g
+    )
 
 
 def put(p: Tensor, x: Tensor, order: int) -> Tensor:

@@ -89,7 +89,8 @@ def _check_groups(label: str, term: Term, x: Tensor, groups: Mapping[str, Group]
         if group.needs_square and len(set(sizes)) > 1:
             found = " x ".join(str(size) for size in sizes)
             raise ShapeError(f"Expected {label} to be square on axes {axis.key!r} for {group!r} (got {found})")
-        if wanted is not None and not x.is_floating_point():
+        kind = "plain" if axis.kind == "point" else axis.kind
+        if "uniform" not in group.linear.noise_laws(kind) and not x.is_floating_point():  # it mixes entries
             raise DtypeError(f"Expected {label} to be floating, since {group!r} rotates {axis.key!r} (got {x.dtype})")
 
 

@@ -12,7 +12,7 @@ from probsym.calls import takes_mask
 from probsym.checks import check_size
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Outputs, joint_weights, one_or_all
-from probsym.groups import E, Group
+from probsym.groups import Group
 from probsym.hub import Saved
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch, translate, zero_padding
@@ -329,9 +329,7 @@ class Symmetrized(Saved, nn.Module):
         found = {}
         for key, group in self.signature.groups.items():
             g = torch.cat([part.elements[key] for part in parts], 1)
-            if isinstance(group, E):
-                g = group.pack(g[..., :-1], batch.centroids[key].unsqueeze(1))
-            found[key] = g
+            found[key] = group.with_translation(g, batch.centroids[key].unsqueeze(1)) if key in batch.centroids else g
         return found
 
 

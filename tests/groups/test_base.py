@@ -61,8 +61,11 @@ def test_without_a_generator_the_global_state_decides(group, size):
 @pytest.mark.parametrize("batch", [(), (3,), (2, 1, 4)])
 def test_shapes(group, size, batch):
     shape = (*batch, *group.element_shape(size))
-    noise, features = (group.features(batch, size=size) for _ in range(2))
-    for g in (group.haar(batch, size=size), group.identity(batch, size=size), group.project(features, noise=noise)):
+    linear = group.linear
+    noise, features = (linear.features(batch, size=size) for _ in range(2))
+    assert features.shape == (*batch, *linear.feature_shape(size))
+    assert linear.project(features, noise=noise).shape == (*batch, *linear.element_shape(size))
+    for g in (group.haar(batch, size=size), group.identity(batch, size=size), group.random(batch, size=size)):
         assert g.shape == shape
         assert group.contains(g).shape == batch
         assert group.check_element(g) == batch
@@ -73,7 +76,8 @@ def test_shapes(group, size, batch):
 @pytest.mark.parametrize("group", [O(3), SO(3), E(2), SE(2)], ids=repr)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_elements_have_the_dtype_asked_for(group, dtype):
-    for g in (group.haar((2,), dtype=dtype), group.identity((2,), dtype=dtype), group.features((2,), dtype=dtype)):
+    assert group.linear.features((2,), dtype=dtype).dtype == dtype
+    for g in (group.haar((2,), dtype=dtype), group.identity((2,), dtype=dtype), group.random((2,), dtype=dtype)):
         assert g.dtype == dtype
         assert group.matrix(g).dtype == dtype
         assert group.matrix(g, dtype=torch.float16).dtype == torch.float16
@@ -129,9 +133,11 @@ REFUSED = {
     ),
     "Q without t": (lambda: E(3).compose(moved, eye), ShapeError, r"of E\(3\) to be \(\*batch, 3, 4\) \(got \(3, 3\)"),
     "t without Q": (lambda: E(3).inverse(torch.ones(3)), ShapeError, r"of E\(3\) .* \(got \(3,\)\)"),
-    "pack t": (lambda: E(3).pack(eye, torch.ones(2)), ShapeError, r"translation \(\*batch, 3\) \(got \(2,\)\)"),
-    "pack Q": (lambda: E(3).pack(torch.eye(2), x[0]), ShapeError, r"of O\(3\) to be .* \(got \(2, 2\)\)"),
-    "pack Q of SE": (lambda: SE(3).pack(torch.eye(2), x[0]), ShapeError, r"of SO\(3\) to be .* \(got \(2, 2\)\)"),
+    "t": (lambda: E(3).with_translation(eye, torch.ones(2)), ShapeError, r"translation \(\*batch, 3\) \(got \(2,\)\)"),
+    "Q": (lambda: E(3).with_translation(torch.eye(2), x[0]), ShapeError, r"of O\(3\) to be .* \(got \(2, 2\)\)"),
+    "Q of SE": (lambda: SE(3).with_translation(torch.eye(2), x[0]), ShapeError, r"of SO\(3\) .* \(got \(2, 2\)\)"),
+    "a verb": (lambda: E(3).project(eye), GroupError, r"has the verb `project` \(got E\(3\), which has not\)"),
+    "no opposite": (lambda: E(3).opposite(moved), GroupError, r"has the verb `opposite` \(got E\(3\)"),
     "size under O": (lambda: O(3).act(eye, torch.ones(3, 4)), ShapeError, r"size 3 on axis 1 for O\(3\) \(got 4\)"),
     "size under S": (lambda: S().act(p, torch.ones(5, 2), 0), ShapeError, r"size 3 on axis 0 for S\(\) \(got 5\)"),
     "batch under C": (lambda: C(4).act(p, x[:, :2]), ShapeError, r"batch axes that broadcast to \(3,\) \(got \(4,\)\)"),
@@ -182,7 +188,7 @@ REFUSED = {
     "weights to invert": (lambda: C(4).inverse(x), ShapeError, r"\(\*batch, 4\) for C\(4\) \(got \(4, 3\)"),
     "integer features": (lambda: O(3).project(eye.long()), DtypeError, r"features to be floating \(got torch.int64\)"),
     "no rank": (lambda: O(3).project(torch.zeros(2, 3, 3)), RankError, r"column 0 .* \(got 2 of 2 matrices"),
-    "no rank in SE": (lambda: SE(3).project(torch.ones(3, 4)), RankError, r"column 1 .*give noise to complete"),
+    "no rank in SE": (lambda: SE(3).linear.project(torch.ones(3, 3)), RankError, r"column 1 .*give noise to complete"),
     "noise of another size": (
         lambda: SO(3).project(eye, noise=torch.eye(2)),
         ShapeError,

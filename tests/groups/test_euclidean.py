@@ -90,14 +90,14 @@ def test_undoing_an_element_about_the_centroid_centres_the_points():
     assert_close(centred.norm(dim=-1), (points - points.mean(1, keepdim=True)).norm(dim=-1))
 
 
-def test_packs_and_unpacks():
+def test_an_element_is_its_linear_part_and_its_translation():
     q, t = O(3).haar((2, 5), dtype=torch.float64, generator=seeded()), normal(2, 1, 3)
-    g = E(3).pack(q, t)
+    g = E(3).with_translation(q, t)
     assert g.shape == (2, 5, 3, 4)
-    rotation, translation = E(3).unpack(g)
+    rotation, translation = E(3).linear_part(g), E(3).translation(g)
     assert torch.equal(rotation, q)
     assert torch.equal(translation, t.expand(2, 5, 3))
-    assert torch.equal(E(3).pack(q[0, 0], t), torch.cat([q[0, 0].expand(2, 1, 3, 3), t.unsqueeze(-1)], -1))
+    assert torch.equal(E(3).with_translation(q[0, 0], t), torch.cat([q[0, 0].expand(2, 1, 3, 3), t.unsqueeze(-1)], -1))
 
 
 def test_contains():
@@ -110,19 +110,22 @@ def test_contains():
     assert E(3).contains(broken).tolist() == [False, False, False, True]
 
 
-def test_project_orthonormalises_and_keeps_the_centroid():
-    features, noise = normal(4, 3, 4), normal(4, 3, 4, seed=1)
-    found = E(3).project(features)
-    assert torch.equal(found[..., 3], features[..., 3])
-    assert torch.equal(found[..., :3], O(3).project(features[..., :3]))
-    features[..., :3] = 0
-    found = E(3).project(features, noise=noise)
-    assert torch.equal(found[..., 3], features[..., 3])
-    assert_close(found[..., :3], O(3).project(noise[..., :3]))
+def test_the_linear_group_names_elements_in_its_place():
+    assert E(3).linear == O(3)
+    assert E(3).feature_field is None
+    assert not E(3).compact
+    assert O(3).compact
+    q = E(3).linear_part(motions(3, 4))
+    assert O(3).linear_part(q) is q
+    assert O(3).translation(q) is None
 
 
-def test_gradient_of_project():
-    assert torch.autograd.gradcheck(E(3).project, normal(2, 3, 4).requires_grad_())
+def test_random_motions_translate():
+    g = E(3).random((8000,), dtype=torch.float64, generator=seeded())
+    shift = E(3).translation(g)
+    assert E(3).contains(g).all()
+    assert float(shift.mean().abs()) < 0.05
+    assert float(shift.std()) == pytest.approx(1, rel=0.02)
 
 
 def test_haar_is_uniform_about_the_centroid():
@@ -150,9 +153,9 @@ def test_haar_has_the_dtype_asked_for_with_a_centroid_too():
     assert E(3).haar((2,), dtype=torch.float64, centroid=torch.zeros(2, 3)).dtype == torch.float64
 
 
-def test_packing_does_not_round_the_translation():
+def test_a_translation_is_not_rounded():
     with suppress(DtypeError):
-        assert E(2).pack(torch.eye(2), torch.tensor([0.1, 0.2], dtype=torch.float64))[0, 2].item() == 0.1
+        assert E(2).with_translation(torch.eye(2), torch.tensor([0.1, 0.2], dtype=torch.float64))[0, 2].item() == 0.1
 
 
 def test_the_inverse_is_exact_under_autocast():

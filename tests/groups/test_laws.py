@@ -112,23 +112,3 @@ def test_projection_of_degenerate_features_follows_the_group(group, name, dtype)
     moved = group.project(g @ z, noise=g @ noise)
     assert group.contains(plain).all()
     torch.testing.assert_close(moved, g @ plain, rtol=0, atol=1e-12 if dtype == torch.float64 else 1e-4)
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", DEGENERATE)
-@pytest.mark.parametrize("group", [groups.E(4), groups.SE(4)], ids=repr)
-def test_projection_of_degenerate_features_follows_motions(group, name, dtype):
-    z, noise = degenerate(name, dtype), normal(3, 4, 4, dtype=dtype, seed=1)
-    centroid, shift = normal(3, 4, dtype=dtype, seed=3), normal(3, 4, dtype=dtype, seed=4)
-    q = group.rotation.haar((3,), dtype=dtype, generator=torch.Generator().manual_seed(2))
-
-    def features(z, centroid):
-        return torch.cat([z, centroid.unsqueeze(-1)], -1)
-
-    found = group.project(
-        features(q @ z, (q @ centroid.unsqueeze(-1)).squeeze(-1) + shift), noise=features(q @ noise, shift)
-    )
-    plain = group.project(features(z, centroid), noise=features(noise, torch.zeros_like(centroid)))
-    wanted = q @ plain + torch.nn.functional.pad(shift.unsqueeze(-1), (4, 0))
-    assert group.contains(plain).all()
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12 if dtype == torch.float64 else 1e-4)

@@ -32,12 +32,10 @@ def test_contains_refuses_reflections():
     assert E(3).contains(mirrored).all()
 
 
-def test_project_is_that_of_rotations_and_keeps_the_centroid():
-    features = normal(40, 3, 4)
-    found, general = SE(3).project(features), E(3).project(features)
-    assert torch.equal(found[..., :3], SO(3).project(features[..., :3]))
-    assert torch.equal(found[..., 1:], general[..., 1:])
-    assert not torch.equal(found[..., 0], general[..., 0])
+def test_the_linear_group_is_that_of_rotations():
+    assert SE(3).linear == SO(3)
+    assert E(3).linear.reflects
+    assert not SE(3).linear.reflects
 
 
 def test_the_product_of_motions_is_the_product_of_homogeneous_matrices():

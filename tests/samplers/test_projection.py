@@ -6,8 +6,9 @@ import torch
 from probsym import Signature, errors, groups
 from probsym.nets import Features
 from probsym.ops import soft_sort
+from probsym.ops.ranks import CLOSE, merged_ties
 from probsym.samplers import Batch, noise
-from probsym.samplers.projection import CLOSE, _merged, by_axis, feature_kind, project
+from probsym.samplers.projection import by_axis, feature_field, project
 
 DTYPES = [torch.float64, torch.float32]
 
@@ -25,7 +26,7 @@ def batch_for(text, bound, *inputs, mask=None):
     [(groups.S(), "scores"), (groups.SE(2), "vectors"), (groups.O(4), "vectors"), (groups.D(3), "logits")],
 )
 def test_kinds(group, kind):
-    assert feature_kind(group) == kind
+    assert feature_field(group.linear) == kind
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -35,13 +36,12 @@ def test_features_of_one_draw_serve_all(draws, dtype):
     found = Features(scores=torch.randn(2, draws, 4), vectors=torch.randn(2, draws, 3, 3, dtype=torch.bfloat16))
     features = by_axis(batch, found, 3)
     assert features["n"].dtype == features["d"].dtype == dtype
-    assert features["d"].shape == (2, draws, 3, 4)
-    assert not features["d"][..., -1].any()
+    assert features["d"].shape == (2, draws, 3, 3)
     draw = project(batch, features, noise.tie_breaks(batch, 3, seeded()), 3, tau=0.1)
     assert draw.count == 3
     assert torch.equal(draw.elements["n"], found.scores.to(dtype).argsort(-1, descending=True).expand(2, 3, 4))
-    assert groups.E(3).contains(draw.elements["d"]).all()
-    assert draw.elements["d"].shape == (2, 3, 3, 4)
+    assert groups.O(3).contains(draw.elements["d"]).all()
+    assert draw.elements["d"].shape == (2, 3, 3, 3)
 
 
 def test_ties_follow_the_noise():
@@ -66,7 +66,7 @@ def test_merged_scores_are_equal_exactly_or_untouched(masked, dtype):
     if masked:
         mask[..., 5] = False
         scores[..., 5] = scores[..., 2]
-    merged = _merged(scores, mask if masked else None)
+    merged = merged_ties(scores, mask if masked else None)
     for one, other, real in zip(scores[:, 0], merged[:, 0], mask[:, 0], strict=True):
         size = one[real].abs().max()
         order = one[real].argsort(descending=True)
@@ -79,7 +79,7 @@ def test_merged_scores_are_equal_exactly_or_untouched(masked, dtype):
 
 def test_merged_scores_keep_the_gradient():
     scores = torch.tensor([[[1.0, 1.0 + 1e-7, 0.5]]], requires_grad=True)
-    (_merged(scores, None) * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
+    (merged_ties(scores, None) * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
     assert scores.grad.tolist() == [[[1.0, 2.0, 3.0]]]
 
 

@@ -4,6 +4,7 @@ from probsym.groups.base import Group
 from probsym.groups.cyclic import C
 from probsym.groups.dihedral import D
 from probsym.groups.euclidean import E
+from probsym.groups.finite import Finite
 from probsym.groups.orthogonal import O
 from probsym.groups.special_euclidean import SE
 from probsym.groups.special_orthogonal import SO
@@ -19,4 +20,4 @@ GROUPS: dict[str, type[Group]] = {
     "D": D,
 }
 
-__all__ = ["GROUPS", "SE", "SO", "C", "D", "E", "Group", "O", "S"]
+__all__ = ["GROUPS", "SE", "SO", "C", "D", "E", "Finite", "Group", "O", "S"]

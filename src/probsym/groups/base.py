@@ -1,14 +1,20 @@
 """What every group can do: the verbs that samplers, signatures and tests are written in."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar, NoReturn
 
 import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, GroupError, ShapeError
+from probsym.ops import Order
 
 Axis = int | tuple[int, int]
+Carrier = Tensor | Order
+"""What acts in an element's place: an order, weights of a finite group's elements, or the element itself."""
 
 
 class Group(ABC):
@@ -21,7 +27,33 @@ class Group(ABC):
         act(compose(g, h), x) == act(g, act(h, x))        act(inverse(g), act(g, x)) == x
 
     Groups are values: two objects with the same parameters are equal, and print as they are written.
+
+    Nothing outside this folder asks which class a group is: what samplers, nets and tests need to know, its verbs say.
+    The abstract ones make a group that can be tested and acted with. The others let samplers serve it, and where one
+    is missing the error names it:
+
+    - `feature_field`, `feature_shape`, `move`, `project`: features name an element (all samplers but Enumerate);
+    - `noise_laws`: the noise that `Learned` may add to its input;
+    - `choose`, `carrier`: what acts in an element's place and carries a gradient;
+    - `cardinality`, `elements`: all elements (Enumerate, `nets.Lifted`);
+    - `opposite`, `stratum`, `from_uniform`: couplings of draws;
+    - `frame`: what a frame of it is made of;
+    - `linear`, `linear_part`, `translation`, `with_translation`: translations, which act about a centroid.
     """
+
+    finite: ClassVar[bool] = False
+    """Whether it has finitely many elements on an axis of given size."""
+    compact: ClassVar[bool] = True
+    """Whether it has a uniform law. Where it has none, `haar` says what it draws instead, or refuses."""
+    feature_field: ClassVar[str | None] = None
+    """The field of `nets.Features` that names an element: "scores", "vectors", "logits", or a name of its own."""
+    compares_features: ClassVar[bool] = False
+    """Whether features are compared, so that equal ones tie: scores and logits. Random ones are then uniform on
+    [0, 1), and otherwise normal."""
+    frame: ClassVar[str | None] = None
+    """What a frame is made of: "order", items sorted by keys; "axes", orthonormal axes of points; None if neither."""
+    reflects: ClassVar[bool] = True
+    """Whether axes of determinant -1 are in it too, where a frame is made of axes."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(str(value) for value in vars(self).values())})"
@@ -72,7 +104,10 @@ class Group(ABC):
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
         """Move x by g along an axis, which transforms as its `kind` says."""
 
-    @abstractmethod
+    def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
+        """The trailing shape of the features that name an element."""
+        self._lacks("feature_shape")
+
     def features(
         self,
         batch: Sequence[int] = (),
@@ -82,15 +117,42 @@ class Group(ABC):
         device: torch.device | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Random features whose law no rotation or permutation changes; projecting them gives Haar samples."""
+        """Random features whose law no element changes; projecting them gives Haar samples."""
+        draw = torch.rand if self.compares_features else torch.randn
+        return draw((*batch, *self.feature_shape(size)), dtype=dtype, device=device, generator=generator)
 
-    @abstractmethod
     def move(self, g: Tensor, features: Tensor) -> Tensor:
         """How features follow the input: `project(move(g, z)) == compose(g, project(z))`."""
+        self._lacks("move")
 
-    @abstractmethod
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
         """The element that features name. `noise`, drawn by `features()`, decides where they name several."""
+        self._lacks("project")
+
+    def choose(
+        self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0, mask: Tensor | None = None
+    ) -> tuple[Tensor, Carrier]:
+        """The element that features name, and what acts in its place with the gradient that features are to get.
+
+        `tau` is the temperature of a straight-through gradient, where there is one.
+        """
+        g = self.project(features, noise=noise)
+        return g, g
+
+    def carrier(self, g: Tensor, *, mask: Tensor | None = None) -> Carrier:
+        """What acts in the place of g, for a mask of real items where the group takes one."""
+        return g
+
+    def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
+        """Laws of independent noise on an axis of this kind that no element changes, of "uniform" and "normal".
+
+        "uniform" if elements do no more than rearrange the entries, "normal" if they are orthogonal maps.
+        """
+        return ()
+
+    def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Where rounding may decide which element features name: booleans (*batch,)."""
+        return torch.zeros(g.shape[: g.dim() - len(self.element_shape(g.shape[-1] if g.dim() else None))]).bool()
 
     @abstractmethod
     def contains(self, g: Tensor) -> Tensor:
@@ -120,9 +182,81 @@ class Group(ABC):
 
         return self.project(draw(), noise=draw())
 
-    def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
-        """All elements of a finite group, (order, *shape), the identity first."""
+    def random(
+        self,
+        batch: Sequence[int] = (),
+        *,
+        size: int | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Elements to test with, which may be anywhere in the group: uniform, and moved where it translates."""
+        return self.haar(batch, size=size, dtype=dtype, device=device, generator=generator)
+
+    def cardinality(self, size: int | None = None) -> int:
+        """How many elements a finite group has."""
         raise GroupError(f"Expected a finite group (got {self!r}, whose elements cannot be listed)")
+
+    def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
+        """All elements of a finite group, (cardinality, *shape), the identity first."""
+        raise GroupError(f"Expected a finite group (got {self!r}, whose elements cannot be listed)")
+
+    def among_real(self, listed: Tensor, mask: Tensor) -> Tensor:
+        """Elements on as many items as are real at most, as elements that put the real items of a mask first."""
+        self._lacks("among_real")
+
+    def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The product g s with one fixed s that turns as far as can be: `opposite(h g) = h opposite(g)`."""
+        self._lacks("opposite")
+
+    @property
+    def stratifies(self) -> bool:
+        """Whether it has a finite subgroup to draw from without replacement."""
+        return False
+
+    def stratum_orders(
+        self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
+    ) -> tuple[Tensor, int]:
+        """How many elements that subgroup has for each batch item, (batch, 1), and the most it can have."""
+        self._lacks("stratum_orders")
+
+    def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
+        """The elements of that subgroup which ranks (batch, draws) number; on items, those that come first."""
+        self._lacks("stratum")
+
+    def uniform_shape(self, size: int | None = None) -> tuple[int, ...]:
+        """The trailing shape of the numbers that `from_uniform` reads."""
+        return self.feature_shape(size)
+
+    def from_uniform(
+        self, u: Tensor, dtype: torch.dtype, *, noise: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """The uniform element that numbers on [0, 1) in float64 name, (*batch, *uniform_shape).
+
+        Elements spread as evenly over the group as the numbers do over [0, 1). `noise` is as in `project`.
+        """
+        return self.project((u if self.compares_features else normal_numbers(u)).to(dtype), noise=noise)
+
+    @property
+    def linear(self) -> Group:
+        """The group without its translations: the one that acts about the centroid of points."""
+        return self
+
+    def linear_part(self, g: Tensor) -> Tensor:
+        """The element of `linear` in g."""
+        return g
+
+    def translation(self, g: Tensor) -> Tensor | None:
+        """How far g moves the origin, (*batch, d); None for groups that do not translate."""
+        return None
+
+    def with_translation(self, g: Tensor, translation: Tensor) -> Tensor:
+        """The element of the group with a linear part and a translation."""
+        self._lacks("with_translation")
+
+    def _lacks(self, verb: str) -> NoReturn:
+        raise GroupError(f"Expected a group that has the verb `{verb}` (got {self!r}, which has not)")
 
     def check_kind(self, kind: str) -> None:
         """Refuse an axis that this group does not act on."""
@@ -138,6 +272,11 @@ class Group(ABC):
             wanted = "".join(f", {size}" for size in shape)
             raise ShapeError(f"Expected an element of {self!r} to be (*batch{wanted}) (got {tuple(g.shape)})")
         return tuple(g.shape[:batch])
+
+
+def normal_numbers(u: Tensor) -> Tensor:
+    """Uniform numbers on [0, 1), in float64, as standard normal ones."""
+    return torch.special.ndtri(u.clamp(2.0**-54, 1 - 2.0**-53))
 
 
 def check_axis(x: Tensor, axis: Axis, batch: Sequence[int], size: int | None, group: Group) -> int:

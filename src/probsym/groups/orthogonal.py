@@ -1,5 +1,6 @@
 """O(d): rotations and reflections about the origin."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,12 @@ from torch import Tensor
 from probsym.errors import DtypeError
 from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, matmul
 from probsym.ops import gram_schmidt
+from probsym.ops.gram_schmidt import TOLERANCE
+
+MOST_STRATIFIED = 3
+"""Dimensions in which signed permutations are drawn without replacement."""
+THIN = {torch.float64: 1e-6, torch.float32: 2e-3}
+"""What Gram-Schmidt leaves of a vector, relative to all, below which it magnifies rounding too much."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,6 +33,9 @@ class O(Group):  # noqa: E742
     """
 
     d: int
+
+    feature_field = "vectors"
+    frame = "axes"
 
     def __post_init__(self) -> None:
         check_parameter(self.d, "dimension")
@@ -65,16 +75,11 @@ class O(Group):  # noqa: E742
         axis = check_axis(x, axis, self.check_element(g), self.d, self)
         return act_by_matrix(g * determinant_sign(g) if kind == "axial" else g, x, axis)
 
-    def features(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
-        return torch.randn((*batch, self.d, self.d), dtype=dtype, device=device, generator=generator)
+    def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return (self.d, self.d)
+
+    def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
+        return ("normal",)
 
     def move(self, g: Tensor, features: Tensor) -> Tensor:
         return self.compose(g, features)
@@ -83,6 +88,45 @@ class O(Group):  # noqa: E742
         """The orthonormalised columns of Z (*batch, d, d); missing ones are completed from Gaussian `noise`."""
         self.check_element(features)
         return gram_schmidt(features, noise)
+
+    def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
+        left = torch.linalg.qr(features).R.diagonal(dim1=-2, dim2=-1).abs()
+        whole = torch.linalg.matrix_norm(features).clamp(min=torch.finfo(features.dtype).tiny)
+        share = left / whole.unsqueeze(-1)
+        # well below the tolerance a vector is replaced by noise, which moves along
+        return ((share < THIN[features.dtype]) & (share > TOLERANCE[features.dtype] / 10)).any(-1)
+
+    def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
+        """g after -I, or in odd dimensions without reflections, after the half turn diag(-1, ..., -1, 1)."""
+        signs = -g.new_ones(self.d)
+        if not self.reflects and self.d % 2:
+            signs[-1] = 1
+        return g * signs
+
+    @property
+    def stratifies(self) -> bool:
+        return self.d <= MOST_STRATIFIED
+
+    def signed_permutations(self) -> Tensor:
+        """The elements that permute the axes and change signs, as matrices (N, d, d) in float64.
+
+        >>> len(O(3).signed_permutations()), len(O(2).signed_permutations())
+        (48, 8)
+        """
+        rows = torch.eye(self.d, dtype=torch.float64)
+        orders = [rows[list(order)] for order in itertools.permutations(range(self.d))]
+        signs = [torch.tensor(one, dtype=torch.float64) for one in itertools.product((1.0, -1.0), repeat=self.d)]
+        found = torch.stack([order * sign for order in orders for sign in signs])
+        return found if self.reflects else found[torch.linalg.det(found) > 0]
+
+    def stratum_orders(
+        self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
+    ) -> tuple[Tensor, int]:
+        most = len(self.signed_permutations())
+        return torch.full((batch, 1), most, device=device), most
+
+    def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
+        return self.signed_permutations().to(ranks.device, dtype)[ranks]
 
     def contains(self, g: Tensor) -> Tensor:
         self.check_element(g)

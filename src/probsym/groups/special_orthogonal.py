@@ -20,6 +20,8 @@ class SO(O):
             [-1.,  0.]]), True)
     """
 
+    reflects = False
+
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
         """The orthonormalised columns of Z (*batch, d, d), the first one turned so that the determinant is +1."""
         q = super().project(features, noise=noise)

@@ -9,10 +9,13 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, GroupError, ShapeError
-from probsym.groups.base import Axis, Group, check_axis, check_index, joint_batch
-from probsym.ops import descending, invert, take
+from probsym.groups.base import Axis, Carrier, Group, check_axis, check_index, joint_batch
+from probsym.groups.finite import too_close
+from probsym.ops import Order, descending, invert, soft_sort, take
 
 LARGEST_LISTED = 10
+MOST_STRATIFIED = 7
+"""Real items whose permutations are drawn without replacement: 5040 of them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,6 +32,11 @@ class S(Group):
     >>> group.act(group.inverse(p), torch.tensor([10.0, 20.0, 30.0]))
     tensor([30., 10., 20.])
     """
+
+    finite = True
+    feature_field = "scores"
+    compares_features = True
+    frame = "order"
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -68,16 +76,11 @@ class S(Group):
         axis = check_axis(x, axis, self._checked(g).shape[:-1], g.shape[-1], self)
         return take(x, self.inverse(g), axis)
 
-    def features(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
-        return torch.rand((*batch, _known(size)), dtype=dtype, device=device, generator=generator)
+    def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return (_known(size),)
+
+    def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
+        return "uniform", "normal"
 
     def move(self, g: Tensor, features: Tensor) -> Tensor:
         return self.act(g, features)
@@ -89,6 +92,21 @@ class S(Group):
         return descending(
             features, None if mask is None else mask.expand(shape), None if noise is None else noise.expand(shape)
         )
+
+    def choose(
+        self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0, mask: Tensor | None = None
+    ) -> tuple[Tensor, Carrier]:
+        order = soft_sort(features, mask=mask, ties=noise, tau=tau)
+        return order.index, order
+
+    def carrier(self, g: Tensor, *, mask: Tensor | None = None) -> Carrier:
+        return Order(g, mask)
+
+    def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
+        ordered, real = features.gather(-1, g), Order(g, mask).sorted_mask()
+        if real is None:
+            return too_close(ordered)
+        return too_close(torch.where(real, ordered, 0), real[..., 1:])
 
     def haar(
         self,
@@ -135,6 +153,63 @@ class S(Group):
                 f"(got {n}, which has {math.factorial(n):.1e})"
             )
         return torch.tensor(list(permutations(range(n))), device=device)
+
+    def cardinality(self, size: int | None = None) -> int:
+        return math.factorial(_known(size))
+
+    def among_real(self, listed: Tensor, mask: Tensor) -> Tensor:
+        """Of permutations (count, m) of up to m items, those of the real items of a mask (batch, n): (batch, count, n).
+
+        An item of the batch with fewer than m takes from each the order of those it has, so that each of its orders
+        comes equally often.
+        """
+        mask = mask.unsqueeze(1)
+        scores = torch.zeros(len(mask), len(listed), mask.shape[-1], device=listed.device)
+        scores[..., : listed.shape[-1]] = -listed.to(scores.dtype)
+        first = descending(torch.zeros(mask.shape, device=mask.device), mask).expand(scores.shape)
+        return self.project(take(scores, invert(first)), mask=mask)
+
+    def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
+        """g after the reversal of the items, or of the real ones of a mask that broadcasts to g.
+
+        >>> S().opposite(torch.tensor([2, 0, 1, 3]), torch.tensor([True, True, True, False]))
+        tensor([1, 0, 2, 3])
+        """
+        places = torch.arange(g.shape[-1], device=g.device)
+        real = g.shape[-1] if mask is None else mask.sum(-1, keepdim=True)
+        return g.gather(-1, torch.where(places < real, real - 1 - places, places).expand(g.shape))
+
+    @property
+    def stratifies(self) -> bool:
+        return True
+
+    def stratum_orders(
+        self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
+    ) -> tuple[Tensor, int]:
+        real = torch.full((batch,), _known(size), device=device) if mask is None else mask.sum(-1)
+        if bool((real > MOST_STRATIFIED).any()):
+            raise GroupError(f"Expected at most {MOST_STRATIFIED} items to stratify (got {int(real.max())})")
+        orders = [math.factorial(items) for items in range(MOST_STRATIFIED + 1)]
+        return torch.tensor(orders, device=device)[real].unsqueeze(-1), orders[min(_known(size), MOST_STRATIFIED)]
+
+    def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
+        """The permutations of the first items, (batch, draws, n), that ranks number.
+
+        The digits of a rank in the factorial number system say with which item before it each one changes places. With
+        m real items all digits from the m-th on are zero, so that nothing behind them moves.
+        """
+        order = torch.arange(_known(size), device=ranks.device).expand(*ranks.shape, -1).clone()
+        for item in range(1, min(_known(size), MOST_STRATIFIED)):
+            digit = ranks // math.factorial(item) % (item + 1)
+            other, own = (item - digit).unsqueeze(-1), order[..., item, None].clone()
+            order[..., item, None] = order.gather(-1, other)
+            order.scatter_(-1, other, own)
+        return order
+
+    def from_uniform(
+        self, u: Tensor, dtype: torch.dtype, *, noise: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        return self.project(u, mask=mask)
 
     def _checked(self, g: Tensor) -> Tensor:
         if g.dim() < 1:

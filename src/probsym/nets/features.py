@@ -1,12 +1,16 @@
 """What a net sees and returns: the features that name group elements, and the checks that all nets share."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from probsym.errors import DeviceError, DtypeError, MaskError, RangeError, ShapeError
+
+FIELDS = ("scores", "vectors", "logits")
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,8 +18,9 @@ class Features:
     """What a net returns: features that `project` turns into group elements, one for each of K draws.
 
     scores (B, K, n) name a permutation, vectors (B, K, d, d) a rotation: the columns are d vectors that rotate with
-    the input. logits (B, K, order) name an element of a finite group. A mapping holds one tensor for each axis, by
-    the axis' name, where several are bound. Nets that were called without draws leave out the axis K.
+    the input. logits (B, K, order) name an element of a finite group. `own` holds the fields of groups that have one of
+    their own, by its name. A mapping holds one tensor for each axis, by the axis' name, where several are bound. Nets
+    that were called without draws leave out the axis K.
 
     >>> Features(scores=torch.zeros(2, 10, 5)).vectors is None
     True
@@ -24,6 +29,16 @@ class Features:
     scores: Tensor | Mapping[str, Tensor] | None = None
     vectors: Tensor | Mapping[str, Tensor] | None = None
     logits: Tensor | Mapping[str, Tensor] | None = None
+    own: Mapping[str, Tensor | Mapping[str, Tensor]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(name: str, value: Tensor) -> Features:
+        """The features with one field."""
+        return replace(Features(), **{name: value} if name in FIELDS else {"own": {name: value}})
+
+    def get(self, name: str) -> Tensor | Mapping[str, Tensor] | None:
+        """A field by name; None if it is not there."""
+        return getattr(self, name) if name in FIELDS else self.own.get(name)
 
 
 def check_dropout(dropout: float) -> None:

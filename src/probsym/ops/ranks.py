@@ -3,6 +3,9 @@
 import torch
 from torch import Tensor
 
+CLOSE = {torch.float32: 1e-5, torch.float64: 1e-10}
+"""Scores that differ by less, relative to the largest, are ties where a tie cannot be noise."""
+
 
 def ranks(values: Tensor, tolerance: Tensor | float = 0.0) -> Tensor:
     """Ranks 0, 1, ... of values (*batch, n), largest first; neighbours within the tolerance share one.
@@ -29,3 +32,17 @@ def lexicographic_ranks(keys: Tensor, tolerance: Tensor | float = 0.0, mask: Ten
     for column in keys.unbind(-1):
         found = ranks(-(found * n + ranks(column, tolerance)))
     return found
+
+
+def merged_ties(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Scores with the same value for those that only rounding keeps apart; the gradient is that of the scores.
+
+    >>> merged_ties(torch.tensor([1.0, 3.0, 3.0 - 1e-6])).tolist()
+    [1.0, 3.0, 3.0]
+    """
+    values = scores.detach() if mask is None else torch.where(mask, scores.detach(), -torch.inf)
+    size = values.abs() if mask is None else torch.where(mask, values, 0).abs()
+    classes = ranks(values, CLOSE[scores.dtype] * size.amax(-1, keepdim=True))
+    merged = torch.full_like(values, -torch.inf).scatter_reduce_(-1, classes, values, "amax").gather(-1, classes)
+    merged = merged if mask is None else torch.where(mask, merged, scores.detach())
+    return merged + (scores - scores.detach())

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DeviceError, DtypeError, ShapeError
+from probsym.groups import Group
 from probsym.ops import Order, descending
 from probsym.signature import Signature, Term
 
@@ -60,6 +61,11 @@ class Batch:
 
     def __len__(self) -> int:
         return self.inputs[0].shape[0]
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """The groups by axis as samplers see them, about the centroid: without translations."""
+        return {key: group.linear for key, group in self.signature.groups.items()}
 
     @property
     def device(self) -> torch.device:

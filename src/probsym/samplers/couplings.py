@@ -28,7 +28,7 @@ from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.noise import Noise
 from probsym.samplers.quasi import quasi
-from probsym.samplers.stratified import is_stratified, stratified
+from probsym.samplers.stratified import stratified
 from probsym.signature import Signature
 
 INDEPENDENT = "independent"
@@ -68,7 +68,7 @@ def check_coupling(name: str, sampler: Sampler, signature: Signature) -> str:
             found = type(sampler).__name__
             raise RangeError(f"Expected a sampler of uniform elements for coupling 'stratified' (got {found})")
         groups = signature.groups.values()
-        if not any(is_stratified(group) for group in groups):
+        if not any(group.linear.stratifies for group in groups):
             found = ", ".join(repr(group) for group in groups) or "none"
             raise GroupError(
                 f"Expected S, C, D or rotations of at most 3 dimensions for coupling 'stratified' (got {found})"

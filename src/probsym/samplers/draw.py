@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from probsym.groups.base import Carrier
 from probsym.ops import Order, SoftSort
 from probsym.samplers.batch import Batch
 from probsym.signature import Term
@@ -16,9 +17,10 @@ from probsym.signature import Term
 class Draw:
     """K elements for each item of a batch.
 
-    `elements` are plain tensors (B, K, ...) by axis, E and SE about the centroid. `carriers` act in their place where
-    more is needed than an element: an `Order` for S, which also knows the padding and may carry the gradient to its
-    scores, and straight-through weights for finite groups. `weights` (B, K), None for equal ones, need not sum to one.
+    `elements` are plain tensors (B, K, ...) by axis, about the centroid where a group translates. `carriers` act
+    in their place where more is needed than an element: an `Order` for S, which also knows the padding and may carry
+    the gradient to its scores, and straight-through weights for finite groups. `weights` (B, K), None for equal ones,
+    need not sum to one.
     `exact` (B,) tells for which items the average is the expectation itself and not an estimate of it, and `dependent`
     (B,) for which it is an estimate whose draws are not independent. `features` (B, K, ...) are what the elements were
     projected from, if a net named them.
@@ -26,7 +28,7 @@ class Draw:
 
     count: int
     elements: Mapping[str, Tensor]
-    carriers: Mapping[str, Order | Tensor]
+    carriers: Mapping[str, Carrier]
     weights: Tensor | None = None
     exact: Tensor | None = None
     dependent: Tensor | None = None
@@ -74,7 +76,7 @@ class Draw:
         return carrier if isinstance(carrier, Order) else batch.packing(name, self.count)
 
     def _move(self, batch: Batch, terms: Sequence[Term], tensors: Sequence[Tensor], undo: bool) -> tuple[Tensor, ...]:
-        groups, moved = batch.signature.groups, []
+        groups, moved = batch.groups, []
         rotations = {
             key: groups[key].inverse(one) if undo else one
             for key, one in self.carriers.items()

@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError, RangeError
-from probsym.groups import S
-from probsym.ops import Order, invert, take
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
@@ -43,31 +41,29 @@ class Enumerate(Sampler):
 
     def check(self, signature: Signature) -> None:
         for group in signature.groups.values():
-            if not isinstance(group, S):
-                group.elements()
+            if not group.takes_mask:  # of others the inputs say how many items there are
+                group.cardinality()
 
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
         return no_noise()
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
-        most = {key: _most_items(batch, key) for key, group in batch.signature.groups.items() if isinstance(group, S)}
-        others = [group for key, group in batch.signature.groups.items() if key not in most]
-        total = math.prod(math.factorial(items) for items in most.values())
-        total *= math.prod(len(group.elements()) for group in others)
+        groups = batch.groups
+        most = {key: _most_items(batch, key) for key, group in groups.items() if group.takes_mask}
+        total = math.prod(group.cardinality(most.get(key)) for key, group in groups.items())
         if total > self.limit:
             raise GroupError(f"Expected at most {self.limit} elements to list (got {total}, for {most} items)")
-        listed = {key: _elements(batch, key, most.get(key)) for key in batch.signature.groups}
+        listed = {key: _elements(batch, key, most.get(key)) for key in groups}
         elements, repeats = {}, 1
         for key, one in listed.items():  # the product: the first axis slowest
             repeats *= one.shape[1]
             elements[key] = one.repeat_interleave(total // repeats, 1).repeat(
                 1, repeats // one.shape[1], *(1 for _ in one.shape[2:])
             )
-        groups = batch.signature.groups
         return Draw(
             total,
             elements,
-            {key: Order(g, batch.mask_of(key)) if isinstance(groups[key], S) else g for key, g in elements.items()},
+            {key: groups[key].carrier(g, mask=batch.mask_of(key)) for key, g in elements.items()},
             exact=torch.ones(len(batch), dtype=torch.bool, device=batch.device),
         )
 
@@ -81,10 +77,8 @@ def _most_items(batch: Batch, key: str) -> int:
 
 def _elements(batch: Batch, key: str, most: int | None) -> Tensor:
     """All elements of one group, (B, order, ...)."""
-    group, mask = batch.signature.groups[key], batch.mask_of(key)
-    listed = group.elements(size=most, device=batch.device)
-    if mask is None or not isinstance(group, S) or most is None:
-        return listed.unsqueeze(0).expand(len(batch), *listed.shape)
-    scores = torch.zeros(len(batch), len(listed), mask.shape[-1], device=batch.device)
-    scores[..., :most] = -listed.to(scores.dtype)
-    return group.project(take(scores, invert(batch.packing(key, len(listed)).index)), mask=mask)
+    group = batch.groups[key]
+    listed = group.elements(size=most or batch.sizes.get(key), device=batch.device)
+    if key in batch.masks:
+        return group.among_real(listed, batch.masks[key])
+    return listed.unsqueeze(0).expand(len(batch), *listed.shape)

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError, RangeError, SignatureError
-from probsym.groups import SE, SO, E, O, S
 from probsym.groups.orthogonal import determinant_sign
-from probsym.ops import Order, gram_schmidt
+from probsym.ops import Order, descending, gram_schmidt
 from probsym.ops.eigenspaces import Eigenspaces, eigenspaces
 from probsym.ops.jacobi import LARGEST, jacobi
 from probsym.ops.ranks import lexicographic_ranks
@@ -76,8 +75,8 @@ class Frame(Sampler):
         if not self._read(signature):
             raise SignatureError(f"Expected an input of '{signature}' for a frame of kind {kind!r} (got none)")
         if self.exact and d is not None:
-            group = signature.groups[d]
-            size = 2 ** ((group.axis_size() or 0) - isinstance(group, SO | SE))
+            group = signature.groups[d].linear
+            size = 2 ** ((group.axis_size() or 0) - (not group.reflects))
             if size > self.limit:
                 raise GroupError(f"Expected at most {self.limit} signs to list, or exact=False (got {size})")
 
@@ -101,8 +100,9 @@ class Frame(Sampler):
 
     def _plan(self, signature: Signature) -> tuple[str, str | None, str | None]:
         """The kind of frame, and the axes that permute and rotate."""
-        items = [key for key, group in signature.groups.items() if isinstance(group, S)]
-        turns = [key for key, group in signature.groups.items() if isinstance(group, O | E)]
+        items, turns = (
+            [key for key, group in signature.groups.items() if group.linear.frame == kind] for kind in ("order", "axes")
+        )
         if len(items) > 1 or len(turns) > 1 or not 0 < len(items) + len(turns) == len(signature.groups):
             found = ", ".join(repr(group) for group in signature.groups.values()) or "none"
             raise GroupError(f"Expected S, or one of O, SO, E, SE, or both, for a frame (got {found})")
@@ -130,20 +130,17 @@ class Frame(Sampler):
         return self.reads
 
     def _pose(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], n: str | None, d: str) -> Draw:
-        group = batch.signature.groups[d]
         points = _rows(*inputs[0], d)
         close = _closeness(points, batch.centroids.get(d), batch.dtype)
         spaces = eigenspaces(points.mT @ points, close, _solver(points))
         simple = spaces.simple()
         each = Eigenspaces(spaces.vectors.unsqueeze(1), spaces.space.unsqueeze(1))
-        drawn = noise.completion[d][..., : points.shape[-1]].double()
+        drawn = noise.completion[d].double()
         axes = gram_schmidt(torch.nn.functional.normalize(each.project(drawn), dim=-2), drawn)
         axes = _with_signs(axes) if self.exact else axes
-        if isinstance(group, SO | SE):
+        if not batch.groups[d].reflects:
             axes = _proper(axes)[:, :: 2 if self.exact else 1]
         rotation = axes.to(batch.dtype)
-        if isinstance(group, E):
-            rotation = group.pack(rotation, torch.zeros_like(rotation[..., 0]))
         elements: dict[str, Tensor] = {d: rotation}
         carriers: dict[str, Order | Tensor] = {d: rotation}
         draws = rotation.shape[1]
@@ -153,7 +150,7 @@ class Frame(Sampler):
             tolerance = close.unsqueeze(1) * keys.abs().amax((-2, -1)).unsqueeze(-1)
             classes = lexicographic_ranks(keys, tolerance, mask)
             ties = noise.ties[n].expand(-1, draws, -1)
-            elements[n] = S().project(-classes.to(ties.dtype), noise=ties, mask=mask)
+            elements[n] = _ordered(classes, ties, mask)
             carriers[n] = Order(elements[n], mask)
             simple = simple & _tie_free(classes, mask)
         exact, dependent = (simple, ~simple) if self.exact else (None, None)
@@ -161,7 +158,7 @@ class Frame(Sampler):
 
     def _orders(self, batch: Batch, n: str, classes: Tensor, ties: Tensor) -> Draw:
         mask, weights, exact = batch.mask_of(n), None, None
-        orders = S().project(-classes.to(ties.dtype).unsqueeze(1), noise=ties, mask=mask)
+        orders = _ordered(classes.unsqueeze(1), ties, mask)
         if self.exact:
             orders, weights, exact = list_orders(orders, classes, batch.masks.get(n), self.limit)
         return Draw(orders.shape[1], {n: orders}, {n: Order(orders, mask)}, weights, exact)
@@ -180,6 +177,12 @@ def spectral_ranks(adjacency: Tensor, mask: Tensor | None = None) -> Tensor:
     (True, False)
     """
     return lexicographic_ranks(_spectral_keys(adjacency.double(), mask), 1e-6, mask)
+
+
+def _ordered(classes: Tensor, ties: Tensor, mask: Tensor | None) -> Tensor:
+    """Items in the order of their ranks, those of one rank by larger ties first, padding last."""
+    keys = -classes.to(ties.dtype).expand(ties.shape)
+    return descending(keys, None if mask is None else mask.expand(ties.shape), ties)
 
 
 def _rows(x: Tensor, term: Term, name: str) -> Tensor:

@@ -75,7 +75,7 @@ class FromHaar(Sampler):
             options["mask"] = masks if len(masks) > 1 else next(iter(masks.values()), None)
         found = _unfolded(self.net(*inputs, **options), len(batch), side.count)
         features = by_axis(batch, found, side.count)
-        groups = batch.signature.groups
+        groups = batch.groups
         there = {key: groups[key].move(side.elements[key], z) for key, z in features.items()}
         return project(batch, there, noise, side.count, tau=self.tau)
 
@@ -89,5 +89,5 @@ def _unfolded(found: Any, items: int, draws: int) -> Any:
         return {key: unfold(one) for key, one in value.items()} if isinstance(value, Mapping) else value
 
     if isinstance(found, Features):
-        return Features(unfold(found.scores), unfold(found.vectors), unfold(found.logits))
+        return Features(unfold(found.scores), unfold(found.vectors), unfold(found.logits), unfold(found.own))
     return unfold(found)

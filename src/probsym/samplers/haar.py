@@ -2,12 +2,10 @@
 
 import torch
 
-from probsym.groups import S
-from probsym.ops import Order
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
-from probsym.samplers.noise import Noise, about_origin, haar_elements
+from probsym.samplers.noise import Noise, haar_elements
 
 
 class Haar(Sampler):
@@ -33,10 +31,6 @@ class Haar(Sampler):
 
 def from_elements(batch: Batch, noise: Noise) -> Draw:
     """A draw of the elements in the noise."""
-    groups = batch.signature.groups
-    elements = {key: about_origin(groups[key], g) for key, g in noise.elements.items()}
-    return Draw(
-        noise.draws() or 1,
-        elements,
-        {key: Order(g, batch.mask_of(key)) if isinstance(groups[key], S) else g for key, g in elements.items()},
-    )
+    groups = batch.groups
+    carriers = {key: groups[key].carrier(g, mask=batch.mask_of(key)) for key, g in noise.elements.items()}
+    return Draw(noise.draws() or 1, noise.elements, carriers)

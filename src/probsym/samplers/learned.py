@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from probsym.errors import RangeError, SignatureError
-from probsym.groups import S
+from probsym.errors import GroupError, RangeError, SignatureError
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch, zero_padding
@@ -85,7 +84,8 @@ class Learned(Sampler):
             raise SignatureError(
                 f"Expected the net to perturb some of the {len(reads)} inputs that it reads (got {self.net.perturbs})"
             )
-        self.noise_terms(signature)
+        for term in self.noise_terms(signature):
+            noise_law(signature, term)
 
     def read(self, signature: Signature) -> tuple[int, ...]:
         """Which inputs the net reads."""
@@ -112,13 +112,13 @@ class Learned(Sampler):
     def noise_laws(self, signature: Signature) -> tuple[Law, ...]:
         if self.fixed_noise:
             raise SignatureError("Expected noise that is drawn to couple draws (got fixed_noise=True)")
-        return tuple(Law(_rotates(signature, term), self.eta) for term in self.noise_terms(signature))
+        return tuple(Law(noise_law(signature, term) == "normal", self.eta) for term in self.noise_terms(signature))
 
     def _extra_terms(self, signature: Signature) -> tuple[Term, ...]:
         """Noise that the net wants for every item besides, where there is no input to perturb."""
         if self.extra_noise == 0:
             return ()
-        items = [key for key, group in signature.groups.items() if isinstance(group, S)]
+        items = [key for key, group in signature.groups.items() if group.takes_mask]
         if len(items) != 1:
             raise SignatureError(f"Expected one axis bound to S for a net with noise of its own (got {items})")
         return (Term((Axis(items[0]), Axis(EXTRA))),)
@@ -159,8 +159,7 @@ class Learned(Sampler):
 
     def _net_mask(self, batch: Batch) -> Tensor | dict[str, Tensor] | None:
         """The mask of the items that the net reads: of S, or where it is not bound, of an axis in all that it reads."""
-        groups = batch.signature.groups
-        items = [key for key, group in groups.items() if isinstance(group, S)]
+        items = [key for key, group in batch.groups.items() if group.takes_mask]
         if not items:
             terms = [batch.signature.inputs[one] for one in self.read(batch.signature)]
             items = [name for name in batch.masks if all(name in term.names for term in terms)]
@@ -171,11 +170,11 @@ class Learned(Sampler):
         self, batch: Batch, term: Term, stream: int, draws: int, generator: torch.Generator | None, start: int
     ) -> Tensor:
         shape = tuple(self.extra_noise if name == EXTRA else batch.sizes[name] for name in term.names)
-        rotates = _rotates(batch.signature, term)
+        normal = noise_law(batch.signature, term) == "normal"
         if self.fixed_noise and batch.ids is not None:
-            counter = counter_normal if rotates else counter_uniform
+            counter = counter_normal if normal else counter_uniform
             return self.eta * counter(self.seed, 4 + stream, batch.ids, start, draws, shape, batch.dtype)
-        draw = torch.randn if rotates else torch.rand
+        draw = torch.randn if normal else torch.rand
         size = (len(batch), draws, *shape)
         return self.eta * draw(size, dtype=batch.dtype, device=batch.device, generator=generator)
 
@@ -190,10 +189,18 @@ class Learned(Sampler):
         return breaks._replace(ties=fixed[0], completion=fixed[1])
 
 
-def _rotates(signature: Signature, term: Term) -> bool:
-    """Whether some group mixes the entries of an axis, so that only normal noise keeps its law."""
-    groups = signature.groups
-    return any(
-        axis.key in groups and axis.kind != "grid" and groups[axis.key].axis_size(axis.kind) is not None
-        for axis in term.axes
-    )
+def noise_law(signature: Signature, term: Term) -> str:
+    """The law of noise on a term that no group on it changes: "uniform" where all allow it, else "normal"."""
+    laws = ["uniform", "normal"]
+    for axis in term.axes:
+        if axis.key in signature.groups:
+            group = signature.groups[axis.key].linear
+            own = group.noise_laws("plain" if axis.kind == "point" else axis.kind)
+            if not own:
+                raise GroupError(
+                    f"Expected noise=0 for {group!r}, which has no `noise_laws` on '{axis}' and so changes any noise"
+                )
+            laws = [law for law in laws if law in own]
+    if not laws:
+        raise GroupError(f"Expected groups on '{term}' that leave one law of noise as it is (got none for all)")
+    return laws[0]

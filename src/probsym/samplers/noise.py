@@ -8,8 +8,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from probsym.groups import E, Group, S
-from probsym.groups.planar import PlanarGroup
 from probsym.samplers.batch import Batch
 from probsym.signature import Signature, Term
 
@@ -28,6 +26,10 @@ class Noise(NamedTuple):
     """Gaussian features that complete rotations whose own do not span, by axis."""
     elements: dict[str, Tensor]
     """Group elements, by axis."""
+
+    def breaks(self, key: str) -> Tensor | None:
+        """What decides on an axis where features name several elements."""
+        return self.ties.get(key, self.completion.get(key))
 
     def tensors(self) -> Iterator[Tensor]:
         """Every tensor in it."""
@@ -72,7 +74,7 @@ def tie_breaks(batch: Batch, draws: int, generator: torch.Generator | None) -> N
     """What `project` may need where features name several elements: ties and completions."""
     ties: dict[str, Tensor] = {}
     completion: dict[str, Tensor] = {}
-    for key, group in batch.signature.groups.items():
+    for key, group in batch.groups.items():
         features = group.features(
             (len(batch), draws),
             size=batch.sizes.get(key),
@@ -80,44 +82,40 @@ def tie_breaks(batch: Batch, draws: int, generator: torch.Generator | None) -> N
             device=batch.device,
             generator=generator,
         )
-        (ties if isinstance(group, S | PlanarGroup) else completion)[key] = features
+        (ties if group.compares_features else completion)[key] = features
     return Noise((), ties, completion, {})
 
 
 def haar_elements(batch: Batch, draws: int, generator: torch.Generator | None) -> Noise:
     """Uniform elements of every bound group, about the centroid for E and SE; real items first for S."""
     elements, shape = {}, (len(batch), draws)
-    for key, group in batch.signature.groups.items():
-        if isinstance(group, S):
-            mask = batch.mask_of(key)
-            mask = None if mask is None else mask.expand(*shape, -1)
-            elements[key] = group.haar(
-                shape, size=batch.sizes[key], device=batch.device, generator=generator, mask=mask
-            )
-        else:
-            elements[key] = group.haar(
-                shape, size=batch.sizes.get(key), dtype=batch.dtype, device=batch.device, generator=generator
-            )
+    for key, group in batch.groups.items():
+        mask = batch.mask_of(key)
+        masked = {} if mask is None else {"mask": mask.expand(*shape, -1)}
+        elements[key] = group.haar(
+            shape, size=batch.sizes.get(key), dtype=batch.dtype, device=batch.device, generator=generator, **masked
+        )
     return Noise((), {}, {}, elements)
 
 
 def move(signature: Signature, g: Mapping[str, Tensor], noise: Noise, terms: tuple[Term, ...] = ()) -> Noise:
     """The noise that belongs to the input moved by g (B, ...), by axis; `terms` are those of the input noise."""
-    each = {key: one.unsqueeze(1) for key, one in g.items()}
+    groups = {key: group.linear for key, group in signature.groups.items()}
+    each = {key: signature.groups[key].linear_part(one).unsqueeze(1) for key, one in g.items()}
     moved = list(noise.inputs)
     for i, term in enumerate(terms):
         for axis, place in term.places():
             if axis.key in each:
                 kind = "plain" if axis.kind == "point" else axis.kind  # noise is about the origin
                 g_each = expanded(each[axis.key], moved[i])
-                moved[i] = signature.groups[axis.key].act(g_each, moved[i], place, kind)
+                moved[i] = groups[axis.key].act(g_each, moved[i], place, kind)
 
     def follow(named: Mapping[str, Tensor], elements: bool) -> dict[str, Tensor]:
         found = {}
         for key, one in named.items():
             g_each = expanded(each[key], one)
             g_each = g_each.to(one.dtype) if g_each.is_floating_point() else g_each
-            group = signature.groups[key]
+            group = groups[key]
             found[key] = group.compose(g_each, one) if elements else group.move(g_each, one)
         return found
 
@@ -127,8 +125,3 @@ def move(signature: Signature, g: Mapping[str, Tensor], noise: Noise, terms: tup
 def expanded(g: Tensor, x: Tensor) -> Tensor:
     """Elements (B, 1, ...) for each of the draws of x (B, K, ...)."""
     return g.expand(-1, x.shape[1], *g.shape[2:])
-
-
-def about_origin(group: Group, g: Tensor) -> Tensor:
-    """The element without its translation."""
-    return group.pack(g[..., :-1], torch.zeros_like(g[..., -1])) if isinstance(group, E) else g

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from probsym.errors import GroupError, RangeError
-from probsym.groups import E, Group, O, S
-from probsym.groups.planar import PlanarGroup
+from probsym.errors import RangeError
+from probsym.groups.base import normal_numbers
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.noise import Law, Noise, below
@@ -29,17 +28,16 @@ def quasi(
     distributed as those of the input, moved.
     """
     like = sampler.noise(batch, 1, generator, start=start)
-    laws, groups = sampler.noise_laws(batch.signature), batch.signature.groups
+    laws, groups = sampler.noise_laws(batch.signature), batch.groups
     shapes = [tuple(x.shape[2:]) for x in like.inputs]
-    shapes += [_numbers(groups[key], g) for key, g in like.elements.items()]
-    shapes += [tuple(u.shape[2:]) for u in like.ties.values()]
-    shapes += [_numbers(groups[key], z) for key, z in like.completion.items()]
+    shapes += [groups[key].uniform_shape(batch.sizes.get(key)) for key in like.elements]
+    shapes += [tuple(z.shape[2:]) for z in (*like.ties.values(), *like.completion.values())]
     points = iter(_points(batch, draws, shapes, generator))
     return Noise(  # in the order of the shapes
         inputs=tuple(_spread(next(points), law, x.dtype) for x, law in zip(like.inputs, laws, strict=True)),
         elements={key: _element(batch, key, next(points), generator) for key in like.elements},
         ties={key: _spread(next(points), UNIT, u.dtype) for key, u in like.ties.items()},
-        completion={key: _features(groups[key], next(points), z.dtype) for key, z in like.completion.items()},
+        completion={key: _spread(next(points), STANDARD, z.dtype) for key, z in like.completion.items()},
     )
 
 
@@ -65,33 +63,14 @@ def _spread(u: Tensor, law: Law, dtype: torch.dtype) -> Tensor:
     """Uniform numbers in [0, 1) as numbers of another law."""
     if not law.normal:
         return below((law.scale * u).to(dtype), law.scale)
-    return (law.scale * torch.special.ndtri(u.clamp(2.0**-54, 1 - 2.0**-53))).to(dtype)
-
-
-def _numbers(group: Group, like: Tensor) -> tuple[int, ...]:
-    """The shape of the numbers that make one element, or the features of one."""
-    if isinstance(group, S):
-        return (like.shape[-1],)
-    if isinstance(group, PlanarGroup):
-        return ()
-    if not isinstance(group, O | E):
-        raise GroupError(f"Expected one of the groups of probsym for coupling 'quasi' (got {group!r})")
-    return (group.d, group.d)
-
-
-def _features(group: Group, u: Tensor, dtype: torch.dtype) -> Tensor:
-    z = _spread(u, STANDARD, dtype)
-    return torch.cat([z, torch.zeros_like(z[..., :1])], -1) if isinstance(group, E) else z
+    return (law.scale * normal_numbers(u)).to(dtype)
 
 
 def _element(batch: Batch, key: str, u: Tensor, generator: torch.Generator | None) -> Tensor:
     """The uniform elements that uniform numbers name."""
-    group = batch.signature.groups[key]
-    if isinstance(group, S):
-        return group.project(u, mask=batch.mask_of(key))
-    if isinstance(group, PlanarGroup):
-        return (u * group.order).long().clamp(max=group.order - 1)
-    z = _features(group, u, batch.dtype)
-    # completes what hardly spans, as `haar` does
-    spare = group.features(z.shape[:2], dtype=z.dtype, device=z.device, generator=generator)
-    return group.project(z, noise=spare)
+    group, spare = batch.groups[key], None
+    if not group.compares_features:  # completes what hardly spans, as `haar` does
+        spare = group.features(
+            u.shape[:2], size=batch.sizes.get(key), dtype=batch.dtype, device=u.device, generator=generator
+        )
+    return group.from_uniform(u, batch.dtype, noise=spare, mask=batch.mask_of(key))

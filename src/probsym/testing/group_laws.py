@@ -1,15 +1,16 @@
 """The laws that every group obeys, checked on random elements."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from probsym.errors import GroupError
-from probsym.groups import E, Group, S
+from probsym.groups import Group
 
-SMALL = 6
-"""Items up to which all permutations are listed and checked."""
+SMALL = 720
+"""Elements up to which all are listed and checked."""
 
 
 def assert_group_laws(
@@ -26,7 +27,8 @@ def assert_group_laws(
 
     Closure, associativity, identity and inverse; that `act` is an action, linear (affine on points) and the one
     that `matrix` describes, on every kind of axis; that Haar samples are elements; that `project` gives elements
-    and follows every element; that `elements` lists a finite group.
+    and follows every element; that `elements` lists a finite group; that elements leave the noise alone which
+    `noise_laws` names; that `opposite` follows every element; that translations stand apart from the rest.
 
     Args:
         group: any `Group`, a user's own included.
@@ -45,8 +47,12 @@ def assert_group_laws(
     laws.algebra()
     laws.listing()
     for kind in sorted(group.kinds):
-        laws.action(kind)
+        if kind != "grid" or laws.size is not None:
+            laws.action(kind)
+            laws.noise(kind)
     laws.projection()
+    laws.couplings()
+    laws.translations()
 
 
 class _Laws:
@@ -66,9 +72,8 @@ class _Laws:
         self.tolerance = tolerance if tolerance is not None else 1e-9 if dtype == torch.float64 else 1e-4
 
     def element(self) -> Tensor:
-        """A random element; for E and SE with a translation, which Haar does not draw."""
-        g = self.group.haar(self.batch, size=self.size, dtype=self.dtype, generator=self.generator)
-        return self.group.pack(g[..., :-1], self.normal(*self.batch, self.group.d)) if isinstance(self.group, E) else g
+        """A random element, which may be anywhere in the group."""
+        return self.group.random(self.batch, size=self.size, dtype=self.dtype, generator=self.generator)
 
     def normal(self, *shape: int) -> Tensor:
         return torch.randn(*shape, dtype=self.dtype, generator=self.generator)
@@ -106,12 +111,13 @@ class _Laws:
     def listing(self) -> None:
         """Whether `elements`, where a group has it and is small, lists every element once."""
         group = self.group
-        if isinstance(group, S) and (self.size or 0) > SMALL:
-            return
         try:
+            if group.cardinality(self.size) > SMALL:
+                return
             listed = group.elements(size=self.size)
         except GroupError:
             return
+        self.holds("cardinality() counts elements()", torch.tensor(group.cardinality(self.size) == len(listed)))
         one = group.identity(size=self.size)
         self.holds("elements() lists elements, the identity first", group.contains(listed) & (listed[0] == one).all())
         rows = listed.flatten(1) if listed.dim() > 1 else listed.unsqueeze(1)
@@ -124,14 +130,7 @@ class _Laws:
 
     def action(self, kind: str) -> None:
         group, g, h = self.group, self.element(), self.element()
-        if kind == "grid":
-            if self.size is None:
-                return
-            axis: int | tuple[int, int] = (-3, -2)
-            shape = (*self.batch, self.size, self.size, 2)
-        else:
-            axis = -2
-            shape = (*self.batch, 3, group.axis_size(kind) or self.size or 1, 2)
+        axis, shape = self._place(kind)
         x, y = self.normal(*shape), self.normal(*shape)
 
         def act(element: Tensor, tensor: Tensor) -> Tensor:
@@ -150,6 +149,12 @@ class _Laws:
         else:
             self.same(f"gx = matrix(g) x on {kind}", act(g, x), self.by_matrix(g, x, kind))
 
+    def _place(self, kind: str) -> tuple[int | tuple[int, int], tuple[int, ...]]:
+        """The axis of this kind in a tensor, and the tensor's shape."""
+        if kind == "grid":
+            return (-3, -2), (*self.batch, self.size or 1, self.size or 1, 2)
+        return -2, (*self.batch, 3, self.group.axis_size(kind) or self.size or 1, 2)
+
     def coordinates(self, side: int) -> Tensor:
         """An image whose pixels say where they are."""
         line = torch.arange(side, dtype=self.dtype) - (side - 1) / 2
@@ -165,19 +170,75 @@ class _Laws:
             linear = linear * torch.linalg.det(linear)[..., None, None]
         return linear @ x + (shift if kind == "point" else 0)
 
+    def noise(self, kind: str) -> None:
+        """Whether elements leave the laws of noise as they are: rearrange entries, or keep lengths."""
+        group = self.group.linear
+        if kind == "point":
+            return
+        g = self.group.linear_part(self.element())
+        axis, shape = self._place(kind)
+        x = self.normal(*shape)
+        y = group.act(g, x, axis, kind)
+        axes = (-3, -2) if kind == "grid" else (-2,)
+        for law in group.noise_laws(kind):
+            if law == "uniform":
+                before, after = (one.movedim(axes, tuple(range(-len(axes), 0))).flatten(-len(axes)) for one in (x, y))
+                self.same(f"uniform noise keeps its law on {kind}", after.sort(-1).values, before.sort(-1).values)
+            elif law == "normal":
+                before, after = (one.square().sum(axes) for one in (x, y))
+                self.same(f"normal noise keeps its law on {kind}", after, before)
+            else:
+                raise AssertionError(f"{self.group!r} has a law of noise that is not known: {law!r}")
+
     def projection(self) -> None:
-        group, g = self.group, self.element()
+        group = self.group.linear
+        if group.feature_field is None:
+            return
+        g = self.group.linear_part(self.element())
         features, noise = (
             group.features(self.batch, size=self.size, dtype=self.dtype, generator=self.generator) for _ in range(2)
         )
+        shape = tuple(features.shape[len(self.batch) :])
+        if shape != group.feature_shape(self.size):
+            raise AssertionError(f"{self.group!r} breaks 'features have feature_shape': {shape}")
         self.holds("project gives elements", group.contains(group.project(features, noise=noise)))
+        chosen, _ = group.choose(features, noise=noise)
+        self.same("choose names what project does", chosen, group.project(features, noise=noise))
         for name, z in {"": features, " on degenerate features": torch.zeros_like(features)}.items():
             found = group.project(group.move(g, z), noise=group.move(g, noise))
             self.same(f"project(gz) = g project(z){name}", found, group.compose(g, group.project(z, noise=noise)))
-        if isinstance(group, S) and self.mask is not None:
+        if group.takes_mask and self.mask is not None:
             self.masked_projection(group, g, features, noise, self.mask)
 
-    def masked_projection(self, group: S, g: Tensor, features: Tensor, noise: Tensor, mask: Tensor) -> None:
+    def couplings(self) -> None:
+        """Whether what couplings draw are elements that follow every element, where the group has the verbs."""
+        group = self.group.linear
+        g, h = (self.group.linear_part(self.element()) for _ in range(2))
+        try:
+            moved = group.opposite(group.compose(g, h))
+        except GroupError:
+            return
+        self.same("opposite(gh) = g opposite(h)", moved, group.compose(g, group.opposite(h)))
+        self.holds("opposite gives elements", group.contains(group.opposite(g)))
+        if group.feature_field is not None:
+            numbers = (*self.batch, *group.uniform_shape(self.size))
+            u = torch.rand(numbers, dtype=torch.float64, generator=self.generator)
+            self.holds("from_uniform gives elements", group.contains(group.from_uniform(u, self.dtype)))
+
+    def translations(self) -> None:
+        """Whether an element is its linear part and its translation."""
+        group, g = self.group, self.element()
+        translation = group.translation(g)
+        if translation is None:
+            return
+        linear = group.linear_part(g)
+        self.holds("the linear part is an element of the linear group", group.linear.contains(linear))
+        self.same("with_translation puts an element together", group.with_translation(linear, translation), g)
+        x = self.normal(*self.batch, 3, translation.shape[-1])
+        wanted = group.linear.act(linear, x) + translation.unsqueeze(-2)
+        self.same("a point is turned, then translated", group.act(g, x, -1, "point"), wanted)
+
+    def masked_projection(self, group: Any, g: Tensor, features: Tensor, noise: Tensor, mask: Tensor) -> None:
         mask = mask.expand(g.shape)
         drawn = group.haar(self.batch, generator=self.generator, mask=mask)
         self.holds("masked haar puts real items first", group.contains(drawn, mask=mask))

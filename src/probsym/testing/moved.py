@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probsym.groups import E
 from probsym.samplers.batch import zero_padding
 from probsym.signature import Signature
 from probsym.symmetrized import Mask, Symmetrized
@@ -28,16 +27,13 @@ class Moved:
     def at_random(
         signature: Signature, inputs: Sequence[Tensor], mask: Mask | None, generator: torch.Generator | None
     ) -> Moved:
-        """Draw g, uniform, with normal translations, and move the inputs and their mask."""
+        """Draw g, anywhere in the group, and move the inputs and their mask."""
         sizes = signature.check_inputs(inputs, mask)
         first = next((x for x in inputs if x.is_floating_point()), inputs[0])
         dtype = torch.promote_types(first.dtype, torch.float32) if first.is_floating_point() else torch.float32
         g, batch, device = {}, (len(first),), first.device
         for key, group in signature.groups.items():
-            g[key] = group.haar(batch, size=sizes.get(key), dtype=dtype, device=device, generator=generator)
-            if isinstance(group, E):
-                shift = torch.randn(*batch, group.d, dtype=dtype, device=device, generator=generator)
-                g[key] = group.pack(g[key][..., :-1], shift)
+            g[key] = group.random(batch, size=sizes.get(key), dtype=dtype, device=device, generator=generator)
         return Moved.by(signature, g, inputs, mask)
 
     @staticmethod

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from probsym.groups import E, O, S
 from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, drawing_model, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
@@ -19,8 +18,8 @@ def by_group(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     """One row for each group and measure of the model's own draws, and of as many uniform ones, mean over examples.
 
     For permutations, the entropy of rows and of columns of the mean permutation matrix, over real items, in nats: zero
-    if all draws are the same. For rotations, `1 - |mean Q|^2 / d`: zero if all are the same, and one if their mean
-    vanishes. Few draws look less spread than they are, which is why uniform ones stand beside them.
+    if all draws are the same. For others, `1 - |mean Q|^2 / d` of their matrices: zero if all are the same, and one if
+    their mean vanishes. Few draws look less spread than they are, which is why uniform ones stand beside them.
     """
     model = drawing_model(engine)
     examples, count, _ = test_set(engine, questions)
@@ -56,12 +55,11 @@ def concentrations(
         for place, sampler in enumerate((model.sampler, Haar())):
             drawn = sampler(batch, sampler.noise(batch, questions.samples, generator)).elements
             for key, group in model.signature.groups.items():
-                if isinstance(group, S):
+                if group.frame == "order":
                     numbers = entropies(drawn[key], few.mask)
-                elif isinstance(group, O | E):
-                    numbers = {"spread": 1 - drawn[key][..., : group.d].mean(1).square().sum((-2, -1)) / group.d}
                 else:
-                    continue
+                    mean = group.linear.matrix(drawn[key]).mean(1)
+                    numbers = {"spread": 1 - mean.square().sum((-2, -1)) / mean.shape[-1]}
                 for name, values in numbers.items():
                     found.setdefault((key, name), [[], []])[place].append(values.double())
         show(min(start + step, count), count, "examples")

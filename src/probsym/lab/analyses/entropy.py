@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from probsym.errors import RunError
-from probsym.groups import S
 from probsym.lab.analyses.analysis import Questions, Row, drawing_model, kept_past, test_set
 from probsym.lab.analyses.concentration import concentrations
 from probsym.lab.engine import Engine
@@ -55,7 +54,7 @@ def permutation_entropies(model: Symmetrized, examples: Stored, count: int, ques
 
 def permuted(model: Symmetrized) -> str:
     """The axis that is bound to permutations, the first of several; refused if there is none."""
-    keys = [key for key, group in model.signature.groups.items() if isinstance(group, S)]
+    keys = [key for key, group in model.signature.groups.items() if group.frame == "order"]
     if not keys:
         raise RunError(f"Expected a model symmetrized under permutations (got one of {model.signature})")
     return keys[0]

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from probsym.errors import RunError
-from probsym.groups import E
 from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples
@@ -68,7 +67,8 @@ def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
 def moves(symmetry: Signature) -> Iterator[str]:
     """The kinds of moves: one for each group, translations apart from rotations, and all at once."""
     for key, group in symmetry.groups.items():
-        yield from (f"{key}: rotated", f"{key}: translated") if isinstance(group, E) else (f"{key}: moved",)
+        translates = "point" in group.kinds
+        yield from (f"{key}: rotated", f"{key}: translated") if translates else (f"{key}: moved",)
     yield "all"
 
 
@@ -79,14 +79,14 @@ def element(symmetry: Signature, part: Examples, kind: str, generator: torch.Gen
     for key, group in symmetry.groups.items():
         size = sizes.get(key)
         still = group.identity(batch, size=size, dtype=dtype, device=device)
-        uniform = group.haar(batch, size=size, dtype=dtype, device=device, generator=generator)
-        if isinstance(group, E):
-            shift = torch.randn(*batch, group.d, dtype=dtype, device=device, generator=generator)
-            turned = kind in ("all", f"{key}: rotated")
-            shifted = kind in ("all", f"{key}: translated")
-            g[key] = group.pack((uniform if turned else still)[..., :-1], shift if shifted else torch.zeros_like(shift))
+        drawn = group.random(batch, size=size, dtype=dtype, device=device, generator=generator)
+        shift = group.translation(drawn)
+        if shift is not None:
+            turned = drawn if kind in ("all", f"{key}: rotated") else still
+            shift = shift if kind in ("all", f"{key}: translated") else torch.zeros_like(shift)
+            g[key] = group.with_translation(group.linear_part(turned), shift)
         else:
-            g[key] = uniform if kind in ("all", f"{key}: moved") else still
+            g[key] = drawn if kind in ("all", f"{key}: moved") else still
     return g
 
 

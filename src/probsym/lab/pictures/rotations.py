@@ -8,7 +8,6 @@ import torch
 from matplotlib.figure import Figure
 
 from probsym.errors import RunError
-from probsym.groups import O
 from probsym.lab.colours import COLOURS
 from probsym.lab.engine import Engine
 from probsym.lab.seeds import derived
@@ -30,7 +29,7 @@ def rotations(engines: Mapping[str, Engine], count: int = 3, seed: int = 0) -> F
         keys = [
             key
             for key, group in (model.signature.groups if isinstance(model, Symmetrized) else {}).items()
-            if isinstance(getattr(group, "rotation", group), O) and group.axis_size() == 3
+            if group.linear.frame == "axes" and group.axis_size() == 3
         ]
         if not isinstance(model, Symmetrized) or not keys:
             raise RunError(f"Expected a model symmetrized under rotations of space (got {name})")

@@ -1,0 +1,81 @@
+"""A group of your own: the cyclic shifts of an axis, in one class, with every sampler.
+
+Signals of eight values whose starting point means nothing. What the class does not say, `Finite` knows for every group
+whose elements are numbered.
+
+Run: python examples/own_group.py
+"""
+
+import tempfile
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from probsym import Symmetrized, groups, nets, samplers, testing
+
+
+@dataclass(frozen=True, repr=False)
+class Shifts(groups.Finite):
+    """The n cyclic shifts of an axis of size n; element k moves every entry k places on."""
+
+    n: int
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"plain"})
+
+    @property
+    def order(self) -> int:
+        return self.n
+
+    def axis_size(self, kind: str = "plain") -> int:
+        self.check_kind(kind)
+        return self.n
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        return (g + h) % self.n
+
+    def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        """Column j has its one in row j + k."""
+        places = (torch.arange(self.n, device=g.device) + g.unsqueeze(-1)) % self.n
+        return nn.functional.one_hot(places, self.n).mT.to(dtype or torch.get_default_dtype())
+
+    def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
+        """Entries only change places, so noise of any law keeps it."""
+        return "uniform", "normal"
+
+
+def main() -> None:
+    """Check the laws, then symmetrize one network with every sampler that can serve the group."""
+    torch.manual_seed(0)
+    group = Shifts(8)
+    testing.assert_group_laws(group)
+    score = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+    lifted = nets.Lifted(score, group, axis=-1, rank=1)  # any net, made equivariant by asking it about every shift
+    chosen: dict[str, samplers.Sampler] = {
+        "Haar": samplers.Haar(),
+        "Enumerate": samplers.Enumerate(),
+        "Canonical": samplers.Canonical(lifted, tau=1.0),
+        "Learned": samplers.Learned(lifted, noise=0.5, tau=1.0),
+        "FromHaar": samplers.FromHaar(nn.Linear(8, 8), tau=1.0),
+    }
+    signal = torch.randn(4, 8)
+    for name, sampler in chosen.items():
+        model = Symmetrized(nn.Linear(8, 8), "n -> n", {"n": group}, sampler, samples=8).eval()
+        error = testing.assert_equivariant(model.double(), signal.double()).error
+        with tempfile.TemporaryDirectory() as folder:
+            model.float().save_pretrained(folder)
+            loaded = Symmetrized.from_pretrained(folder, groups={"n": group}, base=model.base, sampler=sampler)
+        noise = model.noise(signal)
+        same = torch.equal(loaded(signal, noise=noise), model(signal, noise=noise))
+        print(f"{name:10s} equivariant up to {error:.0e}, loaded again the same: {same}")
+    haar = Symmetrized(nn.Linear(8, 8), "n -> n", {"n": group})
+    exact = Symmetrized(haar.base, "n -> n", {"n": group}, samplers.Enumerate())(signal)
+    for coupling in ("independent", "antithetic", "quasi", "stratified"):
+        off = (haar(signal, samples=8, coupling=coupling) - exact).square().mean().sqrt()
+        print(f"{coupling:12s} 8 draws are off by {off.item():.1e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Nothing outside `groups/` asks which class a group is; a group of a user's own is served by its verbs alone."""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import probsym
+from probsym import Symmetrized, groups, samplers, testing
+from probsym.errors import GroupError
+from probsym.groups.base import Axis, act_by_matrix, check_axis
+from probsym.nets import Features
+
+SOURCE = Path(probsym.__file__).parent
+CONCRETE = {*groups.GROUPS, "PlanarGroup", "Finite"}
+
+
+def asked(tree: ast.AST) -> list[str]:
+    """The concrete groups that code asks for, by `isinstance`, `issubclass`, `type(...) is` or a class pattern."""
+    found = []
+    for node in ast.walk(tree):
+        parts: list[ast.AST] = []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+            parts = [*node.args[1:]]
+        elif isinstance(node, ast.Compare) and any(
+            isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "type"
+            for one in (node.left, *node.comparators)
+        ):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchClass):
+            parts = [node.cls]
+        names = [one for part in parts for one in ast.walk(part) if isinstance(one, ast.Name | ast.Attribute)]
+        found += [name for one in names if (name := getattr(one, "id", getattr(one, "attr", ""))) in CONCRETE]
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_file_outside_groups_asks_which_class_a_group_is(path: Path) -> None:
+    if "groups" not in path.relative_to(SOURCE).parts[:1]:
+        assert asked(ast.parse(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "isinstance(group, S)",
+        "isinstance(group, S | groups.E)",
+        "issubclass(kind, (O, int))",
+        "type(group) is SO",
+        "match group:\n    case C(m=4):\n        pass",
+    ],
+)
+def test_such_a_question_would_be_noticed(code: str) -> None:
+    assert asked(ast.parse(code))
+
+
+@dataclass(frozen=True, repr=False)
+class Boosts(groups.Group):
+    """Boosts of the plane (t, x), which keep t^2 - x^2: not compact, and no noise keeps its law under them."""
+
+    laws: tuple[str, ...] = ()
+    feature_field = "boost"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"plain"})
+
+    def element_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return ()
+
+    def axis_size(self, kind: str = "plain") -> int:
+        return 2
+
+    def identity(self, batch=(), *, size=None, dtype=None, device=None) -> Tensor:
+        return torch.zeros(tuple(batch), dtype=dtype, device=device)
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        return g + h
+
+    def inverse(self, g: Tensor) -> Tensor:
+        return -g
+
+    def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
+        return act_by_matrix(self.matrix(g), x, check_axis(x, axis, g.shape, 2, self))
+
+    def contains(self, g: Tensor) -> Tensor:
+        return g.isfinite()
+
+    def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        rows = torch.stack([g.cosh(), g.sinh(), g.sinh(), g.cosh()], -1).unflatten(-1, (2, 2))
+        return rows.to(dtype or g.dtype)
+
+    def random(self, batch=(), *, size=None, dtype=None, device=None, generator=None) -> Tensor:
+        return torch.randn(tuple(batch), dtype=dtype, device=device, generator=generator)
+
+    def haar(self, batch=(), **options) -> Tensor:
+        raise GroupError("Expected a compact group (got Boosts, which has no uniform law)")
+
+    def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return ()
+
+    def move(self, g: Tensor, features: Tensor) -> Tensor:
+        return features + g
+
+    def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
+        return features
+
+    def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
+        return self.laws
+
+
+class Rapidity(nn.Module):
+    """How fast the sum of all points moves: it follows boosts exactly."""
+
+    def forward(self, x: Tensor, mask: None = None) -> Features:
+        total = x.sum(-2)
+        return Features(own={"boost": torch.atanh(total[..., 1] / total[..., 0])})
+
+
+def timelike(dtype: torch.dtype = torch.float64) -> Tensor:
+    x = torch.randn(6, 4, 2, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    return torch.stack([x[..., 0].abs() + x[..., 1].abs() + 0.5, x[..., 1]], -1)
+
+
+def test_a_group_that_is_not_compact_keeps_its_laws() -> None:
+    testing.assert_group_laws(Boosts())
+
+
+@pytest.mark.parametrize("law", ["normal", "uniform"])
+def test_a_law_of_noise_that_elements_change_is_caught(law: str) -> None:
+    with pytest.raises(AssertionError, match=f"{law} noise keeps its law on plain"):
+        testing.assert_group_laws(Boosts((law,)))
+
+
+def test_uniform_noise_under_rotations_is_caught_and_normal_noise_is_not() -> None:
+    class Wrong(groups.O):
+        def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
+            return "normal", "uniform"
+
+    with pytest.raises(AssertionError, match=r"uniform noise keeps its law on (plain|axial)"):
+        testing.assert_group_laws(Wrong(3))
+
+
+def test_canonical_poses_serve_such_a_group_and_noise_is_refused_by_name() -> None:
+    def bent(x: Tensor) -> Tensor:
+        return x * x.sin()
+
+    model = Symmetrized(bent, "m d -> m d", {"d": Boosts()}, samplers.Canonical(Rapidity()))
+    assert testing.assert_equivariant(model, timelike()).error < 1e-9
+    with pytest.raises(GroupError, match=r"Expected noise=0 for Boosts\(\(\)\), which has no `noise_laws` on 'd'"):
+        Symmetrized(bent, "m d -> m d", {"d": Boosts()}, samplers.Learned(Rapidity()))
+    with pytest.raises(GroupError, match="has no uniform law"):
+        Symmetrized(bent, "m d -> m d", {"d": Boosts()})(timelike())
+    with pytest.raises(GroupError, match="Expected a finite group"):
+        Symmetrized(bent, "m d -> m d", {"d": Boosts()}, samplers.Enumerate())
+    with pytest.raises(GroupError, match="for a frame"):
+        Symmetrized(bent, "m d -> m d", {"d": Boosts()}, samplers.Frame())
+
+
+def test_a_coupling_without_its_verb_names_it() -> None:
+    class Plain(groups.O):
+        def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
+            return groups.Group.opposite(self, g, mask)
+
+    model = Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": Plain(3)})
+    with pytest.raises(GroupError, match=r"has the verb `opposite` \(got Plain\(3\), which has not\)"):
+        model(torch.randn(2, 4, 3), samples=4, coupling="antithetic")
+
+
+def test_a_group_without_features_is_refused_by_samplers_with_nets() -> None:
+    class Nameless(groups.O):
+        feature_field = None
+
+    model = Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": Nameless(3)}, samplers.FromHaar(lambda x: x[:, :3].mT))
+    with pytest.raises(GroupError, match=r"has a `feature_field` for a sampler with a net \(got Nameless\(3\)\)"):
+        model(torch.randn(2, 4, 3))
