@@ -92,7 +92,6 @@ def main() -> None:
         ) -> Tensor:
             with fabric.autocast():
                 estimate = model.estimate(*inputs, mask=m)
-                assert isinstance(estimate.mean, Tensor)
                 return estimate.mean.float().square().mean() + 0.1 * estimate.losses["entropy"]
 
         def alone(bare: nn.Module = bare, tokens: Tensor = tokens) -> Tensor:

@@ -33,7 +33,6 @@ def main(steps: int = 500) -> float:
     for _ in range(steps):
         x = torch.rand(64, 6, 1)
         estimate = model.estimate(x)
-        assert isinstance(estimate.mean, Tensor)
         loss = (estimate.mean - _spread(x)).square().mean()
         optimiser.zero_grad()
         (loss + 0.01 * estimate.losses["entropy"]).backward()

@@ -6,6 +6,7 @@ from itertools import permutations
 import pytest
 import torch
 from scipy import stats
+from torch import nn
 
 from probsym import Symmetrized, groups, nets, samplers
 from probsym.ops import SoftSort, soft_sort
@@ -229,12 +230,48 @@ def test_entropy(dtype: torch.dtype, training: bool, chunk: int | None) -> None:
         torch.testing.assert_close(model.estimate(x, mask=mask, noise=noise).losses["entropy"], wanted)
 
 
-def test_losses_are_computed_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_are_computed_in_training_and_otherwise_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     monkeypatch.setattr(SoftSort, "entropy", lambda self: calls.append(1) or torch.zeros(()))
     model = Symmetrized(smooth, "n c -> k", S, samplers.Learned(nets.DeepSets(2)), samples=3)
-    found = model.estimate(normal(3, 4, 2, dtype=torch.float32))
-    assert not calls
+    x = normal(3, 4, 2, dtype=torch.float32)
+    model.train().estimate(x)
+    assert calls == [1]
+    found = model.eval().estimate(x)
+    assert calls == [1]
     assert found.losses["entropy"] == 0
-    assert calls
-    assert Symmetrized(smooth, "n c -> k", S).estimate(normal(3, 4, 2)).losses == {}
+    assert (len(found.losses), calls) == (1, [1, 1])  # and then no more
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_entropy_is_zero_where_nothing_is_relaxed(training: bool) -> None:
+    for sampler in (samplers.Haar(), samplers.Enumerate(), samplers.Frame("sort")):
+        found = Symmetrized(smooth, "n c -> k", S, sampler).train(training).estimate(normal(3, 4, 2)).losses
+        assert dict(found) == {"entropy": 0}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_entropy_of_finite_groups_is_that_of_their_softmax(dtype: torch.dtype) -> None:
+    x, group = normal(3, 5, 2, dtype=dtype), groups.C(4)
+    net = nets.Lifted(lambda rows: rows.sum((1, 2)).tanh(), group, rank=2)
+    for sampler in (
+        samplers.Learned(net, noise=0.5, tau=0.3),
+        samplers.FromHaar(lambda x: x[:, 0, :].repeat(1, 2), tau=0.3),
+    ):
+        model = Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": group}, sampler, samples=6)
+        found = model.estimate(x, chunk=4)
+        logits = torch.cat([part.features["d"] for part in found.parts], 1)
+        wanted = torch.distributions.Categorical(logits=logits / 0.3).entropy().mean()
+        torch.testing.assert_close(found.losses["entropy"], wanted)
+        assert found.losses["entropy"] > 0.1
+
+
+def test_an_estimator_is_the_model_with_another_call() -> None:
+    model = Symmetrized(nn.Linear(4, 2), "n -> k", S, samples=3)
+    estimator = model.estimator()
+    assert list(estimator.parameters()) == list(model.parameters())
+    assert not model.eval().estimator().model.training
+    x = normal(3, 4, dtype=torch.float32)
+    found = estimator(x, samples=5, generator=seeded(1), keep_values=True)
+    assert found.values.shape == (3, 5, 2)
+    assert torch.equal(found.mean, model(x, samples=5, generator=seeded(1)))

@@ -623,9 +623,10 @@ def _parallel_worker(rank: int, folder: str) -> None:
     torch.manual_seed(0)
     sampler = samplers.Learned(nets.DeepSets(2, hidden=4), tau=0.1)
     base = nn.Sequential(nn.Flatten(), nn.Linear(8, 1))
-    model = nn.parallel.DistributedDataParallel(Symmetrized(base, "n c -> k", {"n": S}, sampler, samples=3))
+    model = Symmetrized(base, "n c -> k", {"n": S}, sampler, samples=3)
+    estimator = nn.parallel.DistributedDataParallel(model.estimator())
     x = torch.randn(4, 4, 2, generator=torch.Generator().manual_seed(rank))
-    found = model(x, estimate=True, generator=torch.Generator().manual_seed(rank))
+    found = estimator(x, generator=torch.Generator().manual_seed(rank))
     (found.mean.square().mean() + found.losses["entropy"]).backward()
     gradient = torch.cat([one.grad.flatten() for one in model.parameters()])
     torch.save(gradient, f"{folder}/{rank}.pt")
@@ -644,9 +645,10 @@ def test_parallel_training_with_losses_agrees_on_its_gradient(tmp_path) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # that the compiler itself runs into
 def test_compile_a_training_step_that_draws_for_itself() -> None:
     model, inputs, mask = small("Learned", "S", torch.float32)
+    estimator = model.train().estimator()
 
     def loss() -> torch.Tensor:
-        found = model.train()(*inputs, mask=mask, estimate=True)
+        found = estimator(*inputs, mask=mask)
         return found.mean.square().sum() + found.losses["entropy"]
 
     torch._dynamo.reset()

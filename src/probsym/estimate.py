@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from probsym.samplers.draw import Draw
 
@@ -22,29 +24,60 @@ class Estimate:
     antithetic draws it is that of the means of pairs, which are independent; of quasi and stratified ones it is NaN.
     `elements` are those drawn, by axis, (B, K, ...), and `weights` (B, K) their part in the mean, None if all have the
     same. `values` are the K outputs themselves, (B, K, ...), if they were asked for.
+
+    `losses` are what training may add to its loss, as the sampler names them: "entropy" is that of the relaxed choices
+    behind straight-through gradients (row plus column entropy of relaxed permutations, mean over real items), mean over
+    draws and batch, summed over the axes, and zero where there is none. They are computed in training, and in
+    evaluation when they are asked for.
     """
 
-    mean: Outputs
-    stderr: Outputs
+    mean: Any
+    stderr: Any
     samples: int
     elements: Mapping[str, Tensor]
     weights: Tensor | None = None
-    values: Outputs | None = None
+    values: Any = None
+    losses: Mapping[str, Tensor] = field(default_factory=dict)
     parts: tuple[Draw, ...] = ()
 
-    @property
-    def losses(self) -> dict[str, Tensor]:
-        """What training may add to its loss, computed whenever it is asked for.
 
-        `entropy`: row plus column entropy of the relaxed permutations, mean over real items, draws and batch, summed
-        over the axes that are sorted by learned scores. Empty where there are none.
-        """
-        total: dict[str, Tensor] = {}
-        for part in self.parts:
-            for order in part.soft_sorts().values():
-                share = order.entropy().mean() * (part.count / self.samples)
-                total["entropy"] = total["entropy"] + share if "entropy" in total else share
-        return total
+class Late(Mapping[str, Tensor]):
+    """Losses that are computed when the first of them is asked for."""
+
+    def __init__(self, compute: Callable[[], dict[str, Tensor]]) -> None:
+        self._compute = compute
+
+    @cached_property
+    def _found(self) -> dict[str, Tensor]:
+        return self._compute()
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class Estimator(nn.Module):
+    """A symmetrized model whose call returns an `Estimate`, with the arguments of `Symmetrized.estimate`.
+
+    Training with losses goes through it where a wrapper sees calls of a module only:
+
+        estimator = torch.nn.parallel.DistributedDataParallel(model.estimator())
+        found = estimator(x, mask=mask)
+        (task_loss(found.mean) + 0.1 * found.losses["entropy"]).backward()
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Tensor, **options: Any) -> Estimate:
+        found: Estimate = self.model.estimate(*inputs, **options)  # type: ignore[operator]
+        return found
 
 
 class Average:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from probsym.calls import takes_mask
 from probsym.checks import check_size
 from probsym.errors import RangeError, SignatureError
-from probsym.estimate import Average, Estimate, Outputs, joint_weights, one_or_all
+from probsym.estimate import Average, Estimate, Estimator, Late, Outputs, joint_weights, one_or_all
 from probsym.groups import Group
 from probsym.hub import Saved
 from probsym.samplers.base import Sampler
@@ -105,24 +106,18 @@ class Symmetrized(Saved, nn.Module):
         generator: torch.Generator | None = None,
         noise: Noise | None = None,
         index: Tensor | None = None,
-        estimate: bool = False,
         coupling: str | None = None,
     ) -> Any:
         """The average over the draws, (B, ...): a tensor, or a tuple where the signature has several outputs.
 
-        Arguments are those of `estimate`. With `estimate=True` it is the `Estimate` that is returned, so that training
-        with losses can go through a wrapper for parallel training, which sees calls of the model only.
+        Arguments are those of `estimate`.
         """
-        if estimate:
-            return self.estimate(
-                *inputs, mask=mask, samples=samples, generator=generator, noise=noise, index=index, coupling=coupling
-            )
         outline, sampler = self._outline(inputs, mask, index), self._sampler(samples)
         batch = outline.ready()
         numbers = self._noise(sampler, batch, samples, generator, noise, self._coupling(sampler, coupling))
         average = Average(statistics=False)
         for draw in self._draws(sampler, batch, numbers, self.chunk):
-            average.add(self._values(batch, draw, mask), draw)
+            average.add(self._values(batch, draw), draw)
         return self._finished(outline, batch, average)
 
     def estimate(
@@ -177,13 +172,14 @@ class Symmetrized(Saved, nn.Module):
             wanted = samples if tol is None else self._round(samples, average.count, max_samples, block or 1)
             numbers = self._noise(sampler, batch, wanted, generator, noise, coupling, start=average.count)
             for draw in self._draws(sampler, batch, numbers, chunk):
-                values = self._values(batch, draw, mask)
+                values = self._values(batch, draw)
                 average.add(values, draw)
                 parts.append(draw)
                 if keep_values:
                     kept.append(values)
             if tol is None or sampler.exact or _settled(average, tol, max_samples):
                 break
+        losses = partial(self._losses, sampler, batch, parts)
         return Estimate(
             mean=self._finished(outline, batch, average),
             stderr=one_or_all(average.stderr()),
@@ -191,8 +187,13 @@ class Symmetrized(Saved, nn.Module):
             elements=self._elements(batch, parts),
             weights=joint_weights(parts),
             values=self._kept(outline, batch, kept) if keep_values else None,
+            losses=losses() if self.training else Late(losses),
             parts=tuple(parts),
         )
+
+    def estimator(self) -> Estimator:
+        """The model as a module whose call is `estimate`, to be compiled or wrapped for parallel training."""
+        return Estimator(self)
 
     def noise(
         self,
@@ -272,13 +273,24 @@ class Symmetrized(Saved, nn.Module):
                 draw = sampler(batch, noise.part(start, start + chunk))
             yield draw
 
-    def _values(self, batch: Batch, draw: Draw, mask: Mask | None) -> tuple[Tensor, ...]:
+    def _losses(self, sampler: Sampler, batch: Batch, parts: Sequence[Draw]) -> dict[str, Tensor]:
+        """Those of all draws together."""
+        total = sum(part.count for part in parts)
+        found: dict[str, Tensor] = {}
+        with torch.autocast(batch.device.type, enabled=False):
+            for part in parts:
+                for name, value in sampler.losses(batch, part).items():
+                    share = value * (part.count / total)
+                    found[name] = found[name] + share if name in found else share
+        return found
+
+    def _values(self, batch: Batch, draw: Draw) -> tuple[Tensor, ...]:
         """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...)."""
         rows = len(batch) * draw.count
         folded = [x.reshape(rows, *x.shape[2:]) for x in draw.undo(batch)]
-        if self._base_takes_none if mask is None else self._base_takes_mask:
+        if self._base_takes_none if batch.mask_names is None else self._base_takes_mask:
             masks = {name: one.reshape(rows, one.shape[-1]) for name, one in draw.masks(batch).items()}
-            seen: Any = masks if isinstance(mask, Mapping) else next(iter(masks.values()), None)
+            seen: Any = masks if batch.mask_names else next(iter(masks.values()), None)
             found = self.base(*folded, mask=seen)
         else:
             found = self.base(*folded)

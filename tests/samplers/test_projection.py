@@ -100,7 +100,7 @@ def test_scores_carry_the_temperature():
     batch = batch_for("n c -> ", {"n": groups.S()}, torch.zeros(1, 4, 1))
     scores = torch.randn(1, 1, 4, requires_grad=True)
     draw = project(batch, {"n": scores}, noise.tie_breaks(batch, 1, seeded()), 1, tau=0.37)
-    torch.testing.assert_close(draw.soft_sorts()["n"].matrix(), soft_sort(scores, tau=0.37).matrix())
+    torch.testing.assert_close(draw.carriers["n"].matrix(), soft_sort(scores, tau=0.37).matrix())
 
 
 def test_refuses_features_of_the_wrong_kind():

@@ -34,7 +34,7 @@ class Group(ABC):
 
     - `feature_field`, `feature_shape`, `move`, `project`: features name an element (all samplers but Enumerate);
     - `noise_laws`: the noise that `Learned` may add to its input;
-    - `choose`, `carrier`: what acts in an element's place and carries a gradient;
+    - `choose`, `carrier`, `entropy`: what acts in an element's place and carries a gradient, and how sharp that is;
     - `cardinality`, `elements`: all elements (Enumerate, `nets.Lifted`);
     - `opposite`, `stratum`, `from_uniform`: couplings of draws;
     - `frame`: what a frame of it is made of;
@@ -138,6 +138,10 @@ class Group(ABC):
         """
         g = self.project(features, noise=noise)
         return g, g
+
+    def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor | None:
+        """How undecided the relaxed choice behind a straight-through gradient is, (*batch,); None if there is none."""
+        return None
 
     def carrier(self, g: Tensor, *, mask: Tensor | None = None) -> Carrier:
         """What acts in the place of g, for a mask of real items where the group takes one."""

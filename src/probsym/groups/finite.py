@@ -114,6 +114,11 @@ class Finite(Group):
             return g, self.straight_through(features, noise=noise, tau=tau)
         return g, g
 
+    def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """That of `softmax(logits / tau)`."""
+        logs = torch.log_softmax(features.to(torch.promote_types(features.dtype, torch.float32)) / tau, dim=-1)
+        return -(logs.exp() * logs).sum(-1)
+
     def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
         return too_close(features.topk(min(2, self.order)).values)
 

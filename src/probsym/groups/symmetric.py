@@ -11,7 +11,7 @@ from torch import Tensor
 from probsym.errors import DtypeError, GroupError, ShapeError
 from probsym.groups.base import Axis, Carrier, Group, check_axis, check_index, joint_batch
 from probsym.groups.finite import too_close
-from probsym.ops import Order, descending, invert, soft_sort, take
+from probsym.ops import Order, SoftSort, descending, invert, soft_sort, take
 
 LARGEST_LISTED = 10
 MOST_STRATIFIED = 7
@@ -98,6 +98,10 @@ class S(Group):
     ) -> tuple[Tensor, Carrier]:
         order = soft_sort(features, mask=mask, ties=noise, tau=tau)
         return order.index, order
+
+    def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor | None:
+        """Row plus column entropy of the relaxed permutation, mean over the real items."""
+        return carrier.entropy() if isinstance(carrier, SoftSort) else None
 
     def carrier(self, g: Tensor, *, mask: Tensor | None = None) -> Carrier:
         return Order(g, mask)

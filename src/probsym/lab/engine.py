@@ -61,7 +61,8 @@ class Engine:
             raise RunError(f"Expected one CUDA device to capture steps on (got {self.world} of {self.device.type})")
         self.data = data.to(self.device)
         self.model = model.to(self.device)
-        self.module: nn.Module = DistributedDataParallel(self.model) if self.world > 1 else self.model
+        called = self.model.estimator() if isinstance(self.model, Symmetrized) else self.model
+        self.module: nn.Module = DistributedDataParallel(called) if self.world > 1 else called
         self.average = [one.detach().clone() for one in self.model.parameters()] if settings.averaging else None
         self._blend = get_ema_multi_avg_fn(settings.averaging)
         self.optimiser = self._optimiser(capture)
@@ -213,10 +214,9 @@ class Engine:
     def _losses(self, batch: Examples, noise: Noise | None) -> Tensor:
         with self.fabric.autocast():
             if isinstance(self.model, Symmetrized):
-                estimate = self.module(*batch.inputs, mask=batch.mask, noise=noise, index=batch.ids, estimate=True)
+                estimate = self.module(*batch.inputs, mask=batch.mask, noise=noise, index=batch.ids)
                 own = self.task.loss(estimate.mean, batch.targets)
-                entropy = estimate.losses.get("entropy") if self.settings.entropy else None
-                total = own if entropy is None else own + self.settings.entropy * entropy
+                total = own + self.settings.entropy * estimate.losses["entropy"] if self.settings.entropy else own
             else:
                 own = total = self.task.loss(self.module(*batch.inputs, mask=batch.mask), batch.targets)
         return torch.stack([total.float(), own.float()])

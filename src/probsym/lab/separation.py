@@ -132,7 +132,6 @@ def outputs(model: nn.Module, examples: Examples, draws: int, generator: torch.G
         estimate = model.estimate(
             *part.inputs, mask=part.mask, index=part.ids, samples=draws, generator=generator, keep_values=True
         )
-        assert isinstance(estimate.values, Tensor)
         yield estimate.values
 
 

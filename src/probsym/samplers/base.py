@@ -56,6 +56,13 @@ class Sampler(Part, nn.Module, ABC):
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         """The elements that the noise selects for each input."""
 
+    def losses(self, batch: Batch, draw: Draw) -> dict[str, Tensor]:
+        """What training may add to its loss, each a mean over the draws and the batch; zero where there is nothing.
+
+        "entropy" is that of the relaxed choices behind straight-through gradients, summed over the axes.
+        """
+        return {"entropy": torch.zeros((), dtype=batch.dtype, device=batch.device)}
+
     def check_noise(self, batch: Batch, noise: Noise) -> None:
         """Refuse noise that was not drawn by such a sampler for such a batch."""
         if not isinstance(noise, Noise):

@@ -20,7 +20,8 @@ class Batch:
 
     Once it is ready, `inputs` (B, ...) have zeros for padding, and their `:point` axes are relative to `centroids`,
     (B, d) for every key bound to E or SE: the mean over the real points of the first `:point` input, zero where there
-    is none. `ids` (B,) number the examples, for noise that is fixed for each.
+    is none. `ids` (B,) number the examples, for noise that is fixed for each. `mask_names` says whether masks were
+    given by name, as the base is to get them; None if none were.
     """
 
     signature: Signature
@@ -30,6 +31,7 @@ class Batch:
     centroids: Mapping[str, Tensor]
     ids: Tensor | None = None
     default: torch.dtype = torch.float32
+    mask_names: bool | None = None
 
     @staticmethod
     def outline(
@@ -43,9 +45,11 @@ class Batch:
 
         `default` is the dtype of noise and elements where no input is floating.
         """
-        sizes, masks = signature.check_inputs(inputs, mask), signature.masks(mask)
+        masks = signature.masks(mask)
+        sizes = signature.check_inputs(inputs, masks)
         _check_ids(ids, inputs[0])
-        return Batch(signature, tuple(inputs), masks, sizes, {}, ids, default)
+        named = None if mask is None else isinstance(mask, Mapping)
+        return Batch(signature, tuple(inputs), masks, sizes, {}, ids, default, named)
 
     def ready(self) -> Batch:
         """The same with zeros for padding, and points about their centroid."""

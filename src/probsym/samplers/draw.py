@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from probsym.groups.base import Carrier
-from probsym.ops import Order, SoftSort
+from probsym.ops import Order
 from probsym.samplers.batch import Batch
 from probsym.signature import Term
 
@@ -66,10 +66,6 @@ class Draw:
             weights=None if self.weights is None else self.weights[:, start:stop],
             features={key: z[:, start:stop] for key, z in self.features.items()},
         )
-
-    def soft_sorts(self) -> dict[str, SoftSort]:
-        """The orders that come from scores, by axis."""
-        return {key: one for key, one in self.carriers.items() if isinstance(one, SoftSort)}
 
     def _order(self, batch: Batch, name: str) -> Order:
         carrier = self.carriers.get(name)

@@ -17,7 +17,7 @@ from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import from_elements
 from probsym.samplers.noise import Noise
-from probsym.samplers.projection import by_axis, check_tau, project
+from probsym.samplers.projection import by_axis, check_tau, entropy, project
 from probsym.signature import Signature
 
 
@@ -78,6 +78,9 @@ class FromHaar(Sampler):
         groups = batch.groups
         there = {key: groups[key].move(side.elements[key], z) for key, z in features.items()}
         return project(batch, there, noise, side.count, tau=self.tau)
+
+    def losses(self, batch: Batch, draw: Draw) -> dict[str, Tensor]:
+        return {"entropy": entropy(batch, draw, self.tau)}
 
 
 def _unfolded(found: Any, items: int, draws: int) -> Any:

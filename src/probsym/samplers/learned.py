@@ -15,7 +15,7 @@ from probsym.samplers.batch import Batch, zero_padding
 from probsym.samplers.counter import counter_normal, counter_uniform
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Law, Noise
-from probsym.samplers.projection import by_axis, check_tau, project
+from probsym.samplers.projection import by_axis, check_tau, entropy, project
 from probsym.signature import Axis, Signature, Term
 
 EXTRA = "(noise)"
@@ -156,6 +156,9 @@ class Learned(Sampler):
             inputs.insert(0, noise.inputs[0] if self.eta > 0 else silent)
         features = by_axis(batch, self.net(*inputs, mask=self._net_mask(batch)), draws)
         return project(batch, features, noise, draws, tau=self.tau, merge_ties=self.eta == 0)
+
+    def losses(self, batch: Batch, draw: Draw) -> dict[str, Tensor]:
+        return {"entropy": entropy(batch, draw, self.tau)}
 
     def _net_mask(self, batch: Batch) -> Tensor | dict[str, Tensor] | None:
         """The mask of the items that the net reads: of S, or where it is not bound, of an axis in all that it reads."""

@@ -57,6 +57,15 @@ def project(
     return Draw(draws, elements, carriers, features=expanded)
 
 
+def entropy(batch: Batch, draw: Draw, tau: float) -> Tensor:
+    """That of the relaxed choices that a draw was projected by, mean over draws and batch, summed over the axes."""
+    groups, total = batch.groups, torch.zeros((), dtype=batch.dtype, device=batch.device)
+    for key, z in draw.features.items():
+        found = groups[key].entropy(z, draw.carriers[key], tau)
+        total = total if found is None else total + found.mean()
+    return total
+
+
 def check_tau(tau: float) -> None:
     """Refuse a temperature that is not positive."""
     if not tau > 0:

@@ -132,7 +132,6 @@ def means_by_draws(
             coupling=coupling,
             keep_values=True,
         )
-        assert isinstance(estimate.values, Tensor)
         sums = estimate.values.double().cumsum(1)
         found.append(torch.stack([sums[:, count - 1] / count for count in counts]))
     return torch.cat(found, 1).cpu()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions, Row, drawing_model, numbers_of, test_set
@@ -46,8 +45,6 @@ def by_tolerance(engine: Engine, questions: Questions, show: Show) -> list[Row]:
                     max_samples=questions.samples,
                     generator=generator,
                 )
-            assert isinstance(found.mean, Tensor)
-            assert isinstance(found.stderr, Tensor)
             counts.append(found.samples)
             reached += bool((found.stderr <= share * scale).all())
             losses.append(engine.task.losses(found.mean.double(), one.targets.double()).cpu())
