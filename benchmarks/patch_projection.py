@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.record import added_memory, finish, side_by_side
 from probsym.bases.arrays import Arrays
-from probsym.bases.edge_list import EdgeList
 from probsym.bases.patches import Tokenize
 from probsym.lab.provenance import provenance
+from probsym.ops.edge_list import EdgeList
 
 NODES, CHANNELS, GRID, WIDTH = 444, 8, 14, 768
 FORMS = ("edges", "dense", "dense_from_edges")

@@ -260,7 +260,7 @@ def test_the_entropy_of_finite_groups_is_that_of_their_softmax(dtype: torch.dtyp
     ):
         model = Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": group}, sampler, samples=6)
         found = model.estimate(x, chunk=4)
-        logits = torch.cat([part.features["d"] for part in found.parts], 1)
+        logits = torch.cat([part.features["d"] for part in found.chunks], 1)
         wanted = torch.distributions.Categorical(logits=logits / 0.3).entropy().mean()
         torch.testing.assert_close(found.losses["entropy"], wanted)
         assert found.losses["entropy"] > 0.1

@@ -18,7 +18,7 @@ from probsym.samplers.draw import Draw
 from probsym.symmetrized import Symmetrized
 from tests import test_equivariance, test_symmetrized
 from tests.groups import test_laws
-from tests.nets import test_batch_norm
+from tests.ops import test_masked_batch_norm
 from tests.samplers import test_canonical, test_frame, test_learned
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -91,7 +91,7 @@ def centroid_over_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_count", lambda x, term, place, masks: x.shape[1])
 
 
-@mutant(test_batch_norm.test_padding_has_no_say, 1e3, True)
+@mutant(test_masked_batch_norm.test_padding_has_no_say, 1e3, True)
 def statistics_over_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     right = MaskedBatchNorm.forward
     monkeypatch.setattr(MaskedBatchNorm, "forward", lambda self, x, mask=None: right(self, x))

@@ -22,7 +22,7 @@ class Estimate:
     `mean` and `stderr` are shaped as the output, (B, ...), or are tuples where there are several. The standard error is
     NaN where one draw was made or draws depend on each other, and zero where the average is the expectation itself. Of
     antithetic draws it is that of the means of pairs, which are independent; of quasi and stratified ones it is NaN.
-    `elements` are those drawn, by axis, (B, K, ...), and `weights` (B, K) their part in the mean, None if all have the
+    `elements` are those drawn, by axis, (B, K, ...), and `weights` (B, K) their share in the mean, None if all have the
     same. `values` are the K outputs themselves, (B, K, ...), if they were asked for.
 
     `losses` are what training may add to its loss, as the sampler names them: "entropy" is that of the relaxed choices
@@ -38,7 +38,7 @@ class Estimate:
     weights: Tensor | None = None
     values: Any = None
     losses: Mapping[str, Tensor] = field(default_factory=dict)
-    parts: tuple[Draw, ...] = ()
+    chunks: tuple[Draw, ...] = ()
 
 
 class Late(Mapping[str, Tensor]):
@@ -81,7 +81,7 @@ class Estimator(nn.Module):
 
 
 class Average:
-    """Sums over draws that may come in parts: a differentiable mean, and its standard error if asked for.
+    """Sums over draws that may come in chunks: a differentiable mean, and its standard error if asked for.
 
     For weights w and values y the mean is m = sum w y / sum w, and its squared standard error
     `K / (K - 1) sum w^2 (y - m)^2 / (sum w)^2`, the usual one for equal weights; K counts the weights that are not
@@ -187,9 +187,9 @@ class Average:
         return found
 
 
-def joint_weights(parts: Sequence[Draw]) -> Tensor | None:
+def joint_weights(chunks: Sequence[Draw]) -> Tensor | None:
     """The weights of all draws together, (B, K), summing to one; None if all are equal."""
-    found = [part.weights for part in parts if part.weights is not None]
+    found = [chunk.weights for chunk in chunks if chunk.weights is not None]
     if not found:
         return None
     weights = torch.cat(found, 1)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from probsym.checks import check_count, check_finite, check_masks, check_tensors
+from probsym._internal.checks import check_count, check_finite, check_masks, check_tensors
 from probsym.errors import MaskError, ShapeError, SignatureError
 from probsym.groups import Group
 

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from probsym.calls import takes_mask
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
+from probsym._internal.saving import Saved
+from probsym._internal.takes_mask import takes_mask
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, Outputs, joint_weights, one_or_all
 from probsym.groups import Group
-from probsym.hub import Saved
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch, translate, zero_padding
 from probsym.samplers.couplings import BLOCKS, COUPLINGS, INDEPENDENT, check_coupling, chosen_coupling
@@ -165,7 +165,7 @@ class Symmetrized(Saved, nn.Module):
                 f"Expected draws with a standard error for tol (got coupling {coupling!r}, which has none)"
             )
         average = Average(statistics=True, block=block)
-        parts: list[Draw] = []
+        chunks: list[Draw] = []
         kept: list[tuple[Tensor, ...]] = []
         chunk = self.chunk if chunk is None else check_size(chunk, "chunk")
         while True:
@@ -174,21 +174,21 @@ class Symmetrized(Saved, nn.Module):
             for draw in self._draws(sampler, batch, numbers, chunk):
                 values = self._values(batch, draw)
                 average.add(values, draw)
-                parts.append(draw)
+                chunks.append(draw)
                 if keep_values:
                     kept.append(values)
-            if tol is None or sampler.exact or _settled(average, tol, max_samples):
+            if tol is None or sampler.lists_elements or _settled(average, tol, max_samples):
                 break
-        losses = partial(self._losses, sampler, batch, parts)
+        losses = partial(self._losses, sampler, batch, chunks)
         return Estimate(
             mean=self._finished(outline, batch, average),
             stderr=one_or_all(average.stderr()),
             samples=average.count,
-            elements=self._elements(batch, parts),
-            weights=joint_weights(parts),
+            elements=self._elements(batch, chunks),
+            weights=joint_weights(chunks),
             values=self._kept(outline, batch, kept) if keep_values else None,
             losses=losses() if self.training else Late(losses),
-            parts=tuple(parts),
+            chunks=tuple(chunks),
         )
 
     def estimator(self) -> Estimator:
@@ -205,7 +205,7 @@ class Symmetrized(Saved, nn.Module):
         coupling: str | None = None,
     ) -> Noise:
         """The random numbers behind the draws for these inputs, to be given back as `noise=`; see `estimate`."""
-        if samples is not None and self.sampler.exact:
+        if samples is not None and self.sampler.lists_elements:
             raise RangeError(f"Expected no samples for the noise of a sampler that lists elements (got {samples})")
         name = self._coupling(self.sampler, coupling)
         return self._noise(self.sampler, self._outline(inputs, mask, index), samples, generator, None, name)
@@ -220,7 +220,7 @@ class Symmetrized(Saved, nn.Module):
 
     def _sampler(self, samples: int | None) -> Sampler:
         """The sampler, or where draws are asked of one that lists elements, what it draws with."""
-        return self.sampler if samples is None or not self.sampler.exact else self.sampler.drawing(samples)
+        return self.sampler if samples is None or not self.sampler.lists_elements else self.sampler.drawing(samples)
 
     def _own_samples(self) -> int:
         return self.samples if self.training or self.eval_samples is None else self.eval_samples
@@ -256,31 +256,31 @@ class Symmetrized(Saved, nn.Module):
             return COUPLINGS[coupling](sampler, batch, draws, generator, start=start)
 
     def _draws(self, sampler: Sampler, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[Draw]:
-        """The draws in parts of `chunk`. In training the sampler sees them all at once: statistics of its norms.
+        """The draws in chunks of that many. In training the sampler sees them all at once: statistics of its norms.
 
         Samplers do not follow autocast.
         """
         draws = noise.draws()
-        if chunk is None or self.training or sampler.exact or draws is None:
+        if chunk is None or self.training or sampler.lists_elements or draws is None:
             with torch.autocast(batch.device.type, enabled=False):
                 whole = sampler(batch, noise)
             step = chunk or whole.count
             for start in range(0, whole.count, step):
-                yield whole.part(start, start + step)
+                yield whole.chunk(start, start + step)
             return
         for start in range(0, draws, chunk):
             with torch.autocast(batch.device.type, enabled=False):
-                draw = sampler(batch, noise.part(start, start + chunk))
+                draw = sampler(batch, noise.chunk(start, start + chunk))
             yield draw
 
-    def _losses(self, sampler: Sampler, batch: Batch, parts: Sequence[Draw]) -> dict[str, Tensor]:
+    def _losses(self, sampler: Sampler, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:
         """Those of all draws together."""
-        total = sum(part.count for part in parts)
+        total = sum(chunk.count for chunk in chunks)
         found: dict[str, Tensor] = {}
         with torch.autocast(batch.device.type, enabled=False):
-            for part in parts:
-                for name, value in sampler.losses(batch, part).items():
-                    share = value * (part.count / total)
+            for chunk in chunks:
+                for name, value in sampler.losses(batch, chunk).items():
+                    share = value * (chunk.count / total)
                     found[name] = found[name] + share if name in found else share
         return found
 
@@ -337,10 +337,10 @@ class Symmetrized(Saved, nn.Module):
         given = next((x.dtype for x in batch.inputs if x.is_floating_point()), dtype)
         return torch.promote_types(dtype, given) if points else dtype
 
-    def _elements(self, batch: Batch, parts: Sequence[Draw]) -> dict[str, Tensor]:
+    def _elements(self, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:
         found = {}
         for key, group in self.signature.groups.items():
-            g = torch.cat([part.elements[key] for part in parts], 1)
+            g = torch.cat([chunk.elements[key] for chunk in chunks], 1)
             found[key] = group.with_translation(g, batch.centroids[key].unsqueeze(1)) if key in batch.centroids else g
         return found
 

@@ -17,7 +17,8 @@ from pathlib import Path
 import torch
 import torch.utils.tensorboard
 
-from probsym import cli, replacing
+from probsym import cli
+from probsym._internal import atomic_write
 from probsym.lab import checkpoint, recipes
 from tests.lab.cases import CPU, DROPOUT, PS, RECIPES, run_quietly
 
@@ -111,7 +112,7 @@ def killed_while_writing(folder: Path, log: Path) -> dict[str, object]:
         run_quietly(PS, folder, changes=CHANGES, resume=True)
 
     def before_the_move() -> None:
-        replacing.os.fsync = die
+        atomic_write.os.fsync = die
         run_quietly(PS, folder, changes=CHANGES, resume=True)
 
     for name, action in (("middle", in_the_middle), ("move", before_the_move)):

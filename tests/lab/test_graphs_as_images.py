@@ -20,7 +20,7 @@ from probsym.lab.analyses import ANALYSES
 from probsym.lab.analyses.analysis import Questions
 from probsym.lab.examples import NO_TARGET, PackedExamples
 from probsym.lab.final_test import report_on_test
-from probsym.lab.past import Past, keep_weights
+from probsym.lab.kept_weights import KeptWeights, keep_weights
 from probsym.lab.recipe import Recipe
 from probsym.lab.recipes import molecules, pattern
 from probsym.lab.run import Options, make_fabric
@@ -259,7 +259,7 @@ def test_runs_can_be_analysed(name: str, tmp_path: Path) -> None:
     settings = replace(recipe.settings, epochs=0, samples=2)
     engine = make_engine(recipe, settings, make_fabric(Options("cpu")))
     keep_weights(engine.model, tmp_path, 0)
-    engine.past = Past(tmp_path, partial(initial_weights, recipe, settings, 0))
+    engine.kept_weights = KeptWeights(tmp_path, partial(initial_weights, recipe, settings, 0))
     refused = {"tolerance": "targets that are numbers"}
     if name.endswith("-ga"):
         refused["variance"] = "a run that learned a distribution"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from probsym.errors import NonFiniteError, RunError, Stopped
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
@@ -20,7 +20,20 @@ from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.results import read_curve, write_curve
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import make_engine
-from tests.lab.cases import FAILING, METHODS, PLAIN, PS, SETTINGS, Tiny, build, build_plain, engine_of, training_of
+from tests.lab.cases import (
+    FAILING,
+    METHODS,
+    PLAIN,
+    PS,
+    SETTINGS,
+    Tiny,
+    build,
+    build_plain,
+    engine_of,
+    metrics_of,
+    run_quietly,
+    training_of,
+)
 
 
 class Odd(Tiny):
@@ -174,6 +187,21 @@ def test_evaluating_the_average_leaves_the_weights_as_they_were(tmp_path: Path) 
     with engine.averaged():
         assert all(torch.equal(one, now) for one, now in zip(engine.average, engine.model.parameters(), strict=True))
     assert all(torch.equal(one, now) for one, now in zip(before, engine.model.parameters(), strict=True))
+
+
+def test_a_model_is_built_once_for_the_first_seed(tmp_path: Path) -> None:
+    built = []
+
+    def counted(settings: Settings) -> nn.Module:
+        built.append(1)
+        return build(settings)
+
+    recipe = replace(PS, build=counted)
+    (first,) = run_quietly(recipe, tmp_path / "one")
+    assert len(built) == 1
+    again = run_quietly(recipe, tmp_path / "two", seeds=(1, 0))
+    assert len(built) == 3
+    assert metrics_of(again[1]) == metrics_of(first) != metrics_of(again[0])
 
 
 def test_validation_can_be_rarer(tmp_path: Path) -> None:

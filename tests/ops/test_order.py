@@ -65,7 +65,7 @@ def test_one_mask_for_all():
 def test_part(own):
     order = make(True, draws=5)
     order = Order(order.index, order.mask.expand(2, 5, 4)) if own else order
-    part, x = order.part(1, 4), torch.randn(2, 5, 4)
+    part, x = order.chunk(1, 4), torch.randn(2, 5, 4)
     assert torch.equal(part.sort(x[:, 1:4]), order.sort(x)[:, 1:4])
     assert part.sorted_mask().expand(2, 3, 4).shape == (2, 3, 4)
 

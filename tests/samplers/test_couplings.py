@@ -282,7 +282,7 @@ def test_standard_error_is_that_of_pairs(samples, chunk):
 def test_standard_error_of_weighted_pairs(chunk):
     average = [samplers.Draw(5, {}, {}, weights=torch.tensor([[0.5, 1, 0, 0, 2], [1, 1, 1, 1, 1]]))]
     if chunk is not None:
-        average = [average[0].part(i, i + chunk) for i in range(0, 5, chunk)]
+        average = [average[0].chunk(i, i + chunk) for i in range(0, 5, chunk)]
     y = torch.randn(2, 5, 3, dtype=torch.float64, generator=seeded())
     found = estimate_of(average, y)
     blocks = [[(0, 1), (4,)], [(0, 1), (2, 3), (4,)]]  # a pair without weight is none

@@ -72,7 +72,7 @@ def test_parts_are_slices_of_the_draws(start, stop, count):
     x, mask = torch.randn(2, 4, 3), MASK
     batch, whole = drawn("n d -> n d", {"n": groups.S(), "d": groups.O(3)}, x, mask=mask, draws=5)
     whole = Draw(5, whole.elements, whole.carriers, torch.rand(2, 5), torch.tensor([True, False]))
-    part = whole.part(start, stop)
+    part = whole.chunk(start, stop)
     assert part.count == count
     for key in ("n", "d"):
         assert torch.equal(part.elements[key], whole.elements[key][:, start:stop])
@@ -93,7 +93,7 @@ def test_parts_of_learned_orders_keep_their_gradient():
     def gradient(steps):
         order = soft_sort(scores, tau=0.1)
         draw = Draw(4, {"n": order.index}, {"n": order})
-        parts = [draw.part(start, start + steps) for start in range(0, 4, steps)]
+        parts = [draw.chunk(start, start + steps) for start in range(0, 4, steps)]
         assert all(isinstance(part.carriers["n"], SoftSort) for part in parts)
         total = sum((part.undo(batch)[0] * torch.arange(6.0).view(3, 2)).sum() for part in parts)
         return torch.autograd.grad(total, scores)[0]

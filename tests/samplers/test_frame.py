@@ -468,7 +468,7 @@ def test_pose_of_generic_points_is_invariant_exactly_and_velocities_break_ties(g
         atol = 1e-12 if dtype == torch.float64 else 1e-5
         torch.testing.assert_close(model(*moved, generator=generator), estimate.mean, rtol=0, atol=atol)
     alone = Symmetrized(mlp(30, (3,), dtype), term, {"n": groups.S(), "d": group}, FRAME(reads=(0,)))
-    assert not alone.estimate(x, v).parts[0].exact.any()
+    assert not alone.estimate(x, v).chunks[0].exact.any()
 
 
 @pytest.mark.parametrize("solid", ["octahedron", "cube", "flat square", "line", "zeros"])
@@ -521,7 +521,7 @@ def test_frames_are_the_same_with_either_solver(solid, group, permuted, dtype, m
     found = model.estimate(x, noise=noise)
     torch.testing.assert_close(found.elements["d"], wanted.elements["d"], rtol=0, atol=4 * CLOSE[dtype])
     assert not permuted or torch.equal(found.elements["n"], wanted.elements["n"])
-    for one, other in zip(found.parts, wanted.parts, strict=True):
+    for one, other in zip(found.chunks, wanted.chunks, strict=True):
         assert torch.equal(one.exact, other.exact)
 
 

@@ -88,11 +88,11 @@ def test_parts_are_slices_of_the_draws(which):
     model, inputs = list(models(torch.float64))[which]
     whole = model.noise(*inputs, samples=5, generator=seeded())
     assert whole.draws() == 5
-    part = whole.part(1, 3)
+    part = whole.chunk(1, 3)
     assert part.draws() == 2
     for a, b in zip(whole.tensors(), part.tensors(), strict=True):
         assert torch.equal(a[:, 1:3], b)
-    assert whole.part(3, 9).draws() == 2
+    assert whole.chunk(3, 9).draws() == 2
     assert [set(one) for one in part[1:]] == [set(one) for one in whole[1:]]
 
 
@@ -114,7 +114,7 @@ def test_rows_are_slices_of_the_batch(which):
 def test_nothing_has_no_draws():
     assert noise.no_noise().draws() is None
     assert not list(noise.no_noise().tensors())
-    assert isinstance(noise.no_noise().part(0, 1), Noise)
+    assert isinstance(noise.no_noise().chunk(0, 1), Noise)
     assert isinstance(noise.no_noise().rows(0, 1), Noise)
 
 

@@ -3,7 +3,6 @@
 from torch import nn
 
 from probsym.bases.arrays import Arrays
-from probsym.bases.edge_list import EdgeList
 from probsym.bases.egnn import EGNN
 from probsym.bases.encoders import EncoderSettings
 from probsym.bases.gcn import GCN
@@ -12,6 +11,7 @@ from probsym.bases.gnn import GNN
 from probsym.bases.mlp import MLP
 from probsym.bases.patch_transformer import LoadReport, PatchTransformer
 from probsym.bases.sequence_transformer import SequenceTransformer
+from probsym.ops.edge_list import EdgeList
 
 BASES: dict[str, type[nn.Module]] = {
     "MLP": MLP,

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probsym.bases.edge_list import EdgeList
 from probsym.errors import DeviceError, DtypeError, MaskError, ShapeError, SignatureError
+from probsym.ops.edge_list import EdgeList
 
 Mask = Tensor | Mapping[str, Tensor]
 """Of the items, or of several axes by name."""

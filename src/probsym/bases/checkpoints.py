@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from probsym._internal.weight_files import locate, read_tensors
 from probsym.bases.encoders import SHAPES, EncoderSettings
 from probsym.bases.layouts import LAYOUTS, OURS, Layout
 from probsym.errors import CheckpointError, RangeError
-from probsym.weights import locate, read_tensors
 
 _PREFIXES = ("module.", "model.", "vit.", "bert.", "roberta.")
 _LINEAR = ("weight", "bias")

@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.checks import check_size
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
-from probsym.checks import check_size
 from probsym.errors import ShapeError
-from probsym.part import Part
 
 
-class EGNN(Part, nn.Module):
+class EGNN(RemembersArguments, nn.Module):
     """Where particles are next, equivariant to S_n x E(d) by itself:
 
         m_ij = MLP(h_i, h_j, |x_i - x_j|^2, e_ij)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from probsym.bases.rates import is_number, is_rate
+from probsym.bases.number_checks import is_number, is_rate
 from probsym.errors import DependencyError, RangeError
 
 

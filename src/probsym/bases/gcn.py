@@ -3,15 +3,15 @@
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.checks import check_size
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
 from probsym.bases.readout import known_pooling, make_head, read_out
-from probsym.checks import check_size
 from probsym.errors import SignatureError
-from probsym.part import Part
 
 
-class GCN(Part, nn.Module):
+class GCN(RemembersArguments, nn.Module):
     """Layers `H -> activation(D^-1/2 (A + I) D^-1/2 H W)`, with D the degrees of A + I: S_n-equivariant by itself.
 
     A head, Linear, activation, Linear, gives the output for each node, or for all nodes pooled ("mean" or "sum").

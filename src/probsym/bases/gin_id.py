@@ -4,16 +4,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from probsym._internal.checks import check_size
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
 from probsym.bases.readout import known_pooling, make_head, read_out
-from probsym.checks import check_size
 from probsym.errors import SignatureError
 from probsym.nets import MaskedBatchNorm
-from probsym.part import Part
 
 
-class GINID(Part, nn.Module):
+class GINID(RemembersArguments, nn.Module):
     """Layers `H -> MLP((A + (1 + e) I) H)`, with the number of each node, one-hot, among its features.
 
     The MLP is Linear, activation, Linear, batch norm, activation. A head, Linear, activation, Linear, gives the output

@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.checks import check_size
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
 from probsym.bases.readout import make_head, read_out
-from probsym.checks import check_size
-from probsym.part import Part
 
 
-class GNN(Part, nn.Module):
+class GNN(RemembersArguments, nn.Module):
     """Message passing with edge features. It is S_n-equivariant by itself: symmetrize it under the other groups.
 
         m_ij = MLP(h_i, h_j, e_ij)        h_i <- h_i + MLP(h_i, sum over j != i of m_ij)

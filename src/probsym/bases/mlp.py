@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
-from probsym.bases.rates import check_rate
+from probsym.bases.number_checks import check_rate
 from probsym.errors import DtypeError, RangeError, ShapeError
-from probsym.part import Part
 
 
-class MLP(Part, nn.Module):
+class MLP(RemembersArguments, nn.Module):
     """Linear layers of the given widths, the first as wide as all inputs together.
 
     Every input (batch, ...) is flattened after its batch axis and cast to the dtype of the parameters; they are

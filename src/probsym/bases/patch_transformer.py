@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from probsym._internal.checks import check_size
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.arrays import Arrays
 from probsym.bases.checkpoints import Pretrained, read_pretrained
-from probsym.bases.edge_list import EdgeList
 from probsym.bases.encoders import Encoder, EncoderSettings
+from probsym.bases.number_checks import is_rate
 from probsym.bases.patches import SCALE, Detokenize, Tokenize
-from probsym.bases.rates import is_rate
-from probsym.checks import check_size
 from probsym.errors import CheckpointError, RangeError
-from probsym.part import Part
+from probsym.ops.edge_list import EdgeList
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LoadReport:
         return "\n".join(lines)
 
 
-class PatchTransformer(Part, nn.Module):
+class PatchTransformer(RemembersArguments, nn.Module):
     """An encoder of the `transformers` library with only its input and output layers replaced.
 
     Arrays of order 1 and 2 over up to n items are cut into patches that fit a grid of tokens, as an image is; the
@@ -114,7 +114,7 @@ class PatchTransformer(Part, nn.Module):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """As `Part` has them, the encoder in plain values."""
+        """As `RemembersArguments` has them, the encoder in plain values."""
         return {**super().arguments, "encoder": self.encoder.settings.described()}
 
     def forward(self, *inputs: Tensor | EdgeList) -> Tensor:

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, pad
 
 from probsym.bases.arrays import Array, Arrays, channels_last
-from probsym.bases.edge_list import EdgeList
 from probsym.errors import RangeError, SignatureError
+from probsym.ops.edge_list import EdgeList
 
 SCALE = 0.02
 PADDINGS = ("zeros", "reflect", "circular")

@@ -7,19 +7,19 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
+from probsym._internal.checks import check_size
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
-from probsym.bases.rates import check_rate
-from probsym.checks import check_size
+from probsym.bases.number_checks import check_rate
 from probsym.errors import RangeError
 from probsym.ops.short_attention import MOST_FUSED, shares, short_attention
-from probsym.part import Part
 
 FEW = MOST_FUSED
 """Up to so many tokens, attention for short sequences is faster than the general call."""
 
 
-class SequenceTransformer(Part, nn.Module):
+class SequenceTransformer(RemembersArguments, nn.Module):
     """All inputs in one array of the highest order, entry by entry a token with a learned position.
 
     An array of lower order stands on the diagonal: "n 3" beside "n n 2" gives every pair (i, i) its three numbers, and

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from probsym._internal.atomic_write import atomic_write
 from probsym.errors import DataError
-from probsym.replacing import replacing
 
 Arrays = dict[str, NDArray[Any]]
 _DIGEST = "sha256"
@@ -84,7 +84,7 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 def save(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write an npz archive beside its place and rename it when it is whole."""
-    with replacing(path) as beside, beside.open("wb") as file:
+    with atomic_write(path) as beside, beside.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 

@@ -12,7 +12,7 @@ import torch
 from probsym.data.files import Arrays, find, kept, load, look
 from probsym.data.lrgb_files import Known, read_molecules
 from probsym.data.packed import Kinds, PackedGraphs, from_arrays
-from probsym.data.raw import raw_files
+from probsym.data.raw_files import raw_files
 
 PEPTIDES_ATOMS: Kinds = (17, 3, 7, 7, 5, 1, 6, 2, 2)
 PEPTIDES_BONDS: Kinds = (4, 1, 2)

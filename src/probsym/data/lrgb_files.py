@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from probsym.data.files import Arrays
-from probsym.data.raw import load_raw
+from probsym.data.raw_files import load_raw
 from probsym.errors import DataError
 
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
 from probsym.data.files import Arrays, kept
 
 Floats = NDArray[np.float64]

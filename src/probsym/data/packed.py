@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probsym.bases.edge_list import EdgeList
 from probsym.data.files import Arrays
 from probsym.data.rows import Rows
 from probsym.errors import RangeError, ShapeError
+from probsym.ops.edge_list import EdgeList
 
 Kinds = tuple[int, ...]
 """How many values each number can take, where numbers name kinds: (17, 3) for 17 kinds of one thing, 3 of another."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probsym.data.files import folders
 from probsym.data.packed import PackedGraphs
-from probsym.data.raw import found_in, load_raw
+from probsym.data.raw_files import found_in, load_raw
 from probsym.data.rows import Rows
 from probsym.errors import DataError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
 from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
+from probsym._internal.atomic_write import atomic_write
 from probsym.errors import RunError
-from probsym.replacing import replacing
 
 
 def save_checkpoint(state: dict[str, Any], path: Path) -> None:
     """Write the state: a kill at any moment leaves the old one or the new one."""
-    with replacing(path) as beside:
+    with atomic_write(path) as beside:
         torch.save(state, beside)
 
 

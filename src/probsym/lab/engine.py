@@ -15,7 +15,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from probsym.errors import RunError
 from probsym.lab.capture import Captured
 from probsym.lab.examples import Examples, Splits, Stored
-from probsym.lab.past import Past
+from probsym.lab.kept_weights import KeptWeights
 from probsym.lab.recipe import Settings, Task
 from probsym.lab.seeds import derived
 from probsym.samplers import Canonical, Noise
@@ -32,13 +32,14 @@ class Engine:
     each takes its part: neither an interruption nor the number of processes changes them. Dropout differs by process.
 
     Args:
+        seed: from which the model has its weights, if any: a training of that seed begins with them.
         compile: whether the forward pass and the loss of a step are compiled, as one graph.
         capture: whether whole steps are CUDA graphs.
 
-    `past` is what can be told of earlier weights, where the model comes from a run.
+    `kept_weights` are what can be told of earlier weights, where the model comes from a run.
     """
 
-    past: Past | None = None
+    kept_weights: KeptWeights | None = None
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class Engine:
         settings: Settings,
         data: Splits,
         *,
+        seed: int | None = None,
         compile: bool = False,
         capture: bool = False,
     ) -> None:
@@ -60,6 +62,8 @@ class Engine:
         if capture and (self.device.type != "cuda" or self.world > 1):
             raise RunError(f"Expected one CUDA device to capture steps on (got {self.world} of {self.device.type})")
         self.data = data.to(self.device)
+        self.seed = seed
+        self.initial = {} if seed is None else {name: one.clone() for name, one in model.state_dict().items()}
         self.model = model.to(self.device)
         called = self.model.estimator() if isinstance(self.model, Symmetrized) else self.model
         self.module: nn.Module = DistributedDataParallel(called) if self.world > 1 else called
@@ -88,7 +92,7 @@ class Engine:
     def draws(self) -> bool:
         """Whether the model averages over draws, of which evaluations can ask for more or fewer."""
         sampler = self.model.sampler if isinstance(self.model, Symmetrized) else None
-        return sampler is not None and not sampler.exact and not isinstance(sampler, Canonical)
+        return sampler is not None and not sampler.lists_elements and not isinstance(sampler, Canonical)
 
     def order(self, seed: int, epoch: int) -> Tensor:
         """The batches of an epoch, (steps, batch_size)."""

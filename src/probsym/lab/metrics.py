@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
 from probsym.errors import NonFiniteError, RangeError, ShapeError
 
 PUBLISHED_BATCH = 128

@@ -19,8 +19,8 @@ from probsym import errors
 from probsym.errors import RunError
 from probsym.lab.checkpoint import load_checkpoint
 from probsym.lab.engine import Engine
+from probsym.lab.kept_weights import KeptWeights, epochs_in
 from probsym.lab.paper import paper_number
-from probsym.lab.past import Past, epochs_in
 from probsym.lab.progress import Show, shown, spoken
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
@@ -202,7 +202,9 @@ class Job:
             sizes = {"protocol": recipe.protocol()}
         else:
             if self.engine is None:
-                self.engine = make_engine(recipe, settings, fabric, compile=options.compile, capture=options.capture)
+                self.engine = make_engine(
+                    recipe, settings, fabric, seed=seed, compile=options.compile, capture=options.capture
+                )
             metrics, curve, before = _trained(self.engine, recipe, seed, folder, options, show)
             sizes = {"train_size": self.engine.data.train.size, "test_size": self.engine.data.test.size}
             sizes |= {"data": self.engine.task.source, "model": plain_description(self.engine.model)}
@@ -260,7 +262,7 @@ def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) 
     result = read_run(folder)
     settings = settings_of(result, folder)
     engine = make_engine(recipe, settings, make_fabric(options))
-    engine.past = Past(folder, partial(initial_weights, recipe, settings, result["seed"]))
+    engine.kept_weights = KeptWeights(folder, partial(initial_weights, recipe, settings, result["seed"]))
     state = load_checkpoint(folder / "checkpoint.pt", engine.device)
     try:
         engine.model.load_state_dict(state["best"][next(iter(engine.task.selects))]["weights"])

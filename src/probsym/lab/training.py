@@ -15,13 +15,13 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
+from probsym._internal.saving import describe_module
 from probsym.errors import NonFiniteError, RangeError, RunError, Stopped
-from probsym.hub import describe_module
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.engine import Engine
 from probsym.lab.final_test import AT_END, report_on_test, suffixes, weights_in
 from probsym.lab.interrupts import graceful
-from probsym.lab.past import keep_weights
+from probsym.lab.kept_weights import keep_weights
 from probsym.lab.recipe import Recipe, Settings, Task
 from probsym.lab.seeds import derived
 
@@ -84,7 +84,8 @@ class Training:
         self.progress = Progress()
         self.settings = engine.settings
         self.built = plain_description(engine.model)
-        engine.start(initial_weights(recipe, engine.settings, seed))
+        weights = engine.initial if engine.seed == seed else initial_weights(recipe, engine.settings, seed)
+        engine.start(weights)
 
     @property
     def epoch(self) -> int:
@@ -280,10 +281,15 @@ def plain_description(model: nn.Module) -> dict[str, Any]:
 
 
 def initial_weights(recipe: Recipe, settings: Settings, seed: int) -> dict[str, Tensor]:
-    """The weights that a seed gives the model; nothing else in the process sees that seed."""
+    """The weights that a seed gives the model."""
+    return _built(recipe, settings, seed).state_dict()
+
+
+def _built(recipe: Recipe, settings: Settings, seed: int) -> nn.Module:
+    """The model with the weights that a seed gives it; nothing else in the process sees that seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "initialisation"))
-        return recipe.build(settings).state_dict()
+        return recipe.build(settings)
 
 
 def make_engine(
@@ -292,11 +298,14 @@ def make_engine(
     fabric: Fabric,
     *,
     task: Task | None = None,
+    seed: int | None = None,
     compile: bool = False,
     capture: bool = False,
 ) -> Engine:
-    """The recipe's model and data on a device; of another task of the same kind if one is given."""
+    """The recipe's model and data on a device; of another task of the same kind if one is given.
+
+    With a seed, the model has the weights that the seed gives it.
+    """
     task = recipe.task() if task is None else task
-    with torch.random.fork_rng(devices=[]):
-        model = recipe.build(settings)
-    return Engine(fabric, model, task, settings, task.load(), compile=compile, capture=capture)
+    model = _built(recipe, settings, 0 if seed is None else seed)
+    return Engine(fabric, model, task, settings, task.load(), seed=seed, compile=compile, capture=capture)

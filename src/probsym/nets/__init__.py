@@ -15,12 +15,12 @@ an item's place, and take no direction from rounding errors.
 
 from torch import nn
 
-from probsym.nets.batch_norm import MaskedBatchNorm
 from probsym.nets.deep_sets import DeepSets
 from probsym.nets.features import Features
 from probsym.nets.gin import GIN
 from probsym.nets.lifted import Lifted
 from probsym.nets.vn_dgcnn import VNDGCNN
+from probsym.ops.masked_batch_norm import MaskedBatchNorm
 
 NETS: dict[str, type[nn.Module]] = {
     "GIN": GIN,

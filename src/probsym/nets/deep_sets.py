@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DtypeError, ShapeError
 from probsym.nets.features import Features, check_alike, check_input, check_mask
-from probsym.part import Part
 
 
-class DeepSets(Part, nn.Module):
+class DeepSets(RemembersArguments, nn.Module):
     """Scores for S_n from a set: two layers `h_i -> relu(U h_i + V mean_j h_j + b)` and a linear head.
 
     `forward(*inputs, mask=None)`: `inputs` tensors (B, K, n, c_i) or (B, n, c_i), put side by side; their channels

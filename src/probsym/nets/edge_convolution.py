@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
 from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool
 
 ALL_PAIRS = 16

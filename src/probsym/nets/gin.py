@@ -4,14 +4,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DeviceError, ShapeError
-from probsym.nets.batch_norm import MaskedBatchNorm
 from probsym.nets.features import Features, check_dropout, check_input, check_mask
-from probsym.part import Part
+from probsym.ops.masked_batch_norm import MaskedBatchNorm
 
 
-class GIN(Part, nn.Module):
+class GIN(RemembersArguments, nn.Module):
     """Scores for S_n from a graph: layers `H -> MLP((A' + (1 + e) I) H)` over its nodes and a virtual one.
 
     A' is the adjacency, used as given (row i sums over its neighbours j, weighted by A[i, j]), and a virtual node

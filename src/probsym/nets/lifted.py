@@ -5,16 +5,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from probsym.calls import takes_mask
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
+from probsym._internal.remembers_arguments import RemembersArguments
+from probsym._internal.takes_mask import takes_mask
 from probsym.errors import GroupError, MaskError, ShapeError
 from probsym.groups import Group
 from probsym.groups.base import Axis
 from probsym.nets.features import Features
-from probsym.part import Part
 
 
-class Lifted(Part, nn.Module):
+class Lifted(RemembersArguments, nn.Module):
     """Logits `z[h] = net(h^-1 x)`, which follow the input as `(g z)[h] = z[g^-1 h]` whatever the net is.
 
     `net` maps (rows, ...) to one number a row, (rows,) or (rows, 1). `axis`, counted from the end, is the axis of x on

@@ -12,9 +12,9 @@ has no direction; and choices between equals are shared among them.
 import torch
 from torch import Tensor, nn
 
-from probsym.checks import check_size
-from probsym.nets.batch_norm import MaskedBatchNorm
+from probsym._internal.checks import check_size
 from probsym.ops.gram_schmidt import TOLERANCE
+from probsym.ops.masked_batch_norm import MaskedBatchNorm
 
 SLOPE = 0.2
 TIE = {torch.float32: 1e-5, torch.float64: 1e-10}

@@ -4,16 +4,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DtypeError, RangeError, ShapeError
 from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool
 from probsym.ops.gram_schmidt import TOLERANCE
-from probsym.part import Part
 
 
-class VNDGCNN(Part, nn.Module):
+class VNDGCNN(RemembersArguments, nn.Module):
     """Scores for S_n and d vectors for O(d) from n points, each with `in_channels` vectors in d dimensions.
 
     Two convolutions over the edges (x_j - x_i, x_i) from each point to its nearest `neighbours`, itself among them,

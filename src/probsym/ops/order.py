@@ -51,7 +51,7 @@ class Order:
             return None
         return torch.arange(self.mask.shape[-1], device=self.mask.device) < self.mask.sum(-1, keepdim=True)
 
-    def part(self, start: int, stop: int) -> Self:
+    def chunk(self, start: int, stop: int) -> Self:
         """The draws from `start` to `stop` of an index (B, K, n)."""
         mask = self.mask
         if mask is not None and mask.dim() == self.index.dim() and mask.shape[1] > 1:

@@ -115,8 +115,8 @@ class SoftSort(Order):
             points, None if real is None else real.expand(self.index.shape).reshape(points.shape), self.settings
         )
 
-    def part(self, start: int, stop: int) -> Self:
-        part = replace(super().part(start, stop), scores=self.scores[:, start:stop], relaxation=None)
+    def chunk(self, start: int, stop: int) -> Self:
+        part = replace(super().chunk(start, stop), scores=self.scores[:, start:stop], relaxation=None)
         if self.relaxation is None:
             return part
         batch = self.index.shape[:2]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import RangeError, ShapeError, SignatureError
-from probsym.part import Part
 from probsym.samplers import noise as noises
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
@@ -26,14 +26,14 @@ def as_reads(reads: Sequence[int] | None) -> tuple[int, ...] | None:
     return tuple(reads)
 
 
-class Sampler(Part, nn.Module, ABC):
+class Sampler(RemembersArguments, nn.Module, ABC):
     """A distribution p(g|x) over the bound groups, as a function of the input and of noise.
 
     It obeys `sampler(g x, move(g, noise)) = g sampler(x, noise)` for every element g of the groups. Parameters are kept
     in at least float32, whatever the model around them is converted to.
     """
 
-    exact = False
+    lists_elements: bool = False
     """Whether it lists elements of itself, so that the number of draws is not the caller's choice."""
 
     breaks_ties = False

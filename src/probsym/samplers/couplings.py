@@ -81,7 +81,7 @@ def check_coupling(name: str, sampler: Sampler, signature: Signature) -> str:
 def chosen_coupling(asked: str | None, own: str | None, sampler: Sampler, signature: Signature) -> str:
     """The name of the coupling for a call that asks for one, or for none and the model has its own."""
     name = next((one for one in (asked, own) if one is not None), INDEPENDENT)
-    if not sampler.exact or name == INDEPENDENT:
+    if not sampler.lists_elements or name == INDEPENDENT:
         return check_coupling(name, sampler, signature)
     if asked is None:
         return INDEPENDENT

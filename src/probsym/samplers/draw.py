@@ -51,7 +51,7 @@ class Draw:
             found[name] = mask.expand(-1, self.count, -1)
         return found
 
-    def part(self, start: int, stop: int) -> Draw:
+    def chunk(self, start: int, stop: int) -> Draw:
         """The draws from `start` to `stop`."""
         if start <= 0 and stop >= self.count:
             return self
@@ -60,7 +60,7 @@ class Draw:
             count=min(stop, self.count) - start,
             elements={key: g[:, start:stop] for key, g in self.elements.items()},
             carriers={
-                key: one.part(start, stop) if isinstance(one, Order) else one[:, start:stop]
+                key: one.chunk(start, stop) if isinstance(one, Order) else one[:, start:stop]
                 for key, one in self.carriers.items()
             },
             weights=None if self.weights is None else self.weights[:, start:stop],

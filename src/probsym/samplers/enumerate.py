@@ -28,7 +28,7 @@ class Enumerate(Sampler):
     tensor([3.])
     """
 
-    exact = True
+    lists_elements = True
 
     def __init__(self, limit: int = 50_000) -> None:
         super().__init__()

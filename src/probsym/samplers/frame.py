@@ -62,6 +62,7 @@ class Frame(Sampler):
         if limit < 1:
             raise RangeError(f"Expected limit to be 1 or more (got {limit})")
         self.kind, self.exact, self.limit = kind, exact, limit
+        self.lists_elements = exact
         self.reads = as_reads(reads)
 
     def extra_repr(self) -> str:

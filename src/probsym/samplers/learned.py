@@ -12,7 +12,7 @@ from probsym.errors import GroupError, RangeError, SignatureError
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch, zero_padding
-from probsym.samplers.counter import counter_normal, counter_uniform
+from probsym.samplers.counter_rng import counter_normal, counter_uniform
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Law, Noise
 from probsym.samplers.projection import by_axis, check_tau, entropy, project
@@ -67,7 +67,7 @@ class Learned(Sampler):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """As `Part` has them, the noise as it is now; a subclass may not take any."""
+        """As `RemembersArguments` has them, the noise as it is now; a subclass may not take any."""
         found = super().arguments
         return {**found, "noise": self.eta} if "noise" in found else found
 

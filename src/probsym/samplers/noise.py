@@ -41,7 +41,7 @@ class Noise(NamedTuple):
         """How many draws it is for; None if there is nothing random."""
         return next((one.shape[1] for one in self.tensors()), None)
 
-    def part(self, start: int, stop: int) -> Noise:
+    def chunk(self, start: int, stop: int) -> Noise:
         """That of the draws from `start` to `stop`."""
         named = ({key: one[:, start:stop] for key, one in each.items()} for each in self[1:])
         return Noise(tuple(one[:, start:stop] for one in self.inputs), *named)

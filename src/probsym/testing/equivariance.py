@@ -66,7 +66,7 @@ def assert_equivariant(
             index=index,
             keep_values=True,
         )
-    if model.sampler.exact:
+    if model.sampler.lists_elements:
         wanted = moved.outputs([y.unsqueeze(1) for y in as_list(here.mean)])
         found = [y.unsqueeze(1) for y in as_list(there.mean)]
         unclear = torch.zeros(wanted[0].shape[:2], dtype=torch.bool, device=wanted[0].device)

@@ -100,7 +100,7 @@ def _values(
     index: Tensor | None,
 ) -> list[Tensor]:
     """Independent outputs (B, samples, ...); those of a sampler that lists elements come from copies of the batch."""
-    if not model.sampler.exact and model.signature.groups:
+    if not model.sampler.lists_elements and model.signature.groups:
         found = model.estimate(
             *inputs,
             mask=mask,

@@ -11,7 +11,7 @@ from probsym.signature import Signature
 
 def unclear_draws(signature: Signature, estimate: Estimate) -> Tensor:
     """The draws (B, K) of an estimate whose features name an element by no more than rounding."""
-    return torch.cat([_unclear(signature, part) for part in estimate.parts], 1)
+    return torch.cat([_unclear(signature, part) for part in estimate.chunks], 1)
 
 
 def _unclear(signature: Signature, draw: Draw) -> Tensor:

@@ -44,7 +44,7 @@ def test_entropies_are_those_of_matrices_averaged_one_by_one(tmp_path: Path) -> 
     engine = kept_run(tmp_path)
     rows = by_epoch(engine, Questions(samples=400, examples=3), quiet)
     few = engine.data.test.take(slice(0, 3))
-    for row, _ in zip(rows, engine.past.revisited(engine.model), strict=True):
+    for row, _ in zip(rows, engine.kept_weights.revisited(engine.model), strict=True):
         with torch.no_grad():
             drawn = engine.model.train().estimate(*few.inputs, mask=few.mask, samples=400).elements["n"]
         wanted = sum(literal(one, int(mask.sum())) for one, mask in zip(drawn, few.mask, strict=True)) / 3
@@ -55,7 +55,7 @@ def test_statistics_of_norms_before_training_do_not_matter(tmp_path: Path) -> No
     engine, questions = kept_run(tmp_path), Questions(samples=20)
     rows = by_epoch(engine, questions, quiet)
     before = {name: one.clone() for name, one in engine.model.state_dict().items()}
-    for path in engine.past.folder.glob("weights/*"):
+    for path in engine.kept_weights.folder.glob("weights/*"):
         weights = torch.load(path, weights_only=True)
         torch.save({name: 3 * one if "running" in name else one for name, one in weights.items()}, path)
     assert rows == by_epoch(engine, questions, quiet)

@@ -25,7 +25,9 @@ def test_norms_of_every_kept_epoch(tmp_path: Path) -> None:
     assert all(one.grad is None for one in engine.model.parameters())
     assert not engine.model.training
     assert rows == by_epoch(engine, Questions(), quiet)
-    for row, _ in zip(rows, engine.past.revisited(engine.model), strict=True):  # of the base, not of the sampler
+    for row, _ in zip(
+        rows, engine.kept_weights.revisited(engine.model), strict=True
+    ):  # of the base, not of the sampler
         base, whole = (
             torch.cat([one.flatten() for one in full_gradient(engine, engine.model, list(part.parameters()), 40, 0)])
             for part in (engine.model.base, engine.model)
@@ -37,7 +39,7 @@ def test_norms_of_every_kept_epoch(tmp_path: Path) -> None:
 def test_it_is_as_in_training(tmp_path: Path) -> None:
     engine = kept_run(tmp_path, DROPOUT)
     rows = by_epoch(engine, Questions(), quiet)
-    for path in engine.past.folder.glob("weights/*"):
+    for path in engine.kept_weights.folder.glob("weights/*"):
         weights = torch.load(path, weights_only=True)
         torch.save({name: 3 * one if "running" in name else one for name, one in weights.items()}, path)
     assert rows == by_epoch(engine, Questions(), quiet)  # norms use the statistics of their batch
@@ -51,7 +53,7 @@ def test_it_is_as_in_training(tmp_path: Path) -> None:
 def test_where_draws_do_not_matter_it_is_the_gradient_of_one_large_batch(tmp_path: Path) -> None:
     engine = kept_run(tmp_path, METHODS["ga"])
     engine.model.base.layers[0].weight.data[:] = 1.0  # all orders are the same to it
-    for file in engine.past.folder.glob("weights/*"):
+    for file in engine.kept_weights.folder.glob("weights/*"):
         torch.save(engine.model.state_dict(), file)
     train = engine.data.train
     output = engine.model(*train.inputs, mask=train.mask)

@@ -22,7 +22,7 @@ def test_matrices_of_every_shown_epoch(tmp_path: Path) -> None:
     assert not engine.model.training
     shown = [[np.asarray(one.get_images()[0].get_array()) for one in figure.axes[3 * i : 3 * i + 3]] for i in range(2)]
     assert [place.get_title().split(":")[0] for place in figure.axes[:3]] == ["epoch 0", "epoch 2", "epoch 4"]
-    for column, _ in enumerate(engine.past.revisited(engine.model)):
+    for column, _ in enumerate(engine.kept_weights.revisited(engine.model)):
         for i, (orders, real) in enumerate(drawn(engine, engine.model, 0)[:2]):
             nodes = real.nonzero().flatten().tolist()
             wanted = np.zeros((len(nodes), len(nodes)))

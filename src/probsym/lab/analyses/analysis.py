@@ -14,7 +14,7 @@ from torch import Tensor
 from probsym.errors import RangeError, RunError
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
-from probsym.lab.past import Past
+from probsym.lab.kept_weights import KeptWeights
 from probsym.lab.progress import Show
 from probsym.lab.provenance import provenance
 from probsym.lab.results import result_path, write_new
@@ -77,19 +77,19 @@ def asked_of(part: Stored, questions: Questions) -> int:
     return part.size if questions.examples is None else min(questions.examples, part.size)
 
 
-def past_of(engine: Engine) -> Past:
+def weights_of(engine: Engine) -> KeptWeights:
     """What the run of a model can tell of its earlier weights, refused where there is no run."""
-    if engine.past is None:
+    if engine.kept_weights is None:
         raise RunError("Expected the model of a run (got one from elsewhere, whose earlier weights nobody knows)")
-    return engine.past
+    return engine.kept_weights
 
 
-def kept_past(engine: Engine) -> Past:
+def kept_weights_of(engine: Engine) -> KeptWeights:
     """The same, refused unless weights were kept over training."""
-    past = past_of(engine)
-    if not past.epochs:
-        raise RunError(f"Expected a run that kept its weights, by `train --keep-every` (got none in {past.folder})")
-    return past
+    kept = weights_of(engine)
+    if not kept.epochs:
+        raise RunError(f"Expected a run that kept its weights, by `train --keep-every` (got none in {kept.folder})")
+    return kept
 
 
 def drawing_model(engine: Engine) -> Symmetrized:

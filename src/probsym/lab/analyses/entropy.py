@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from probsym.errors import RunError
-from probsym.lab.analyses.analysis import Questions, Row, drawing_model, kept_past, test_set
+from probsym.lab.analyses.analysis import Questions, Row, drawing_model, kept_weights_of, test_set
 from probsym.lab.analyses.concentration import concentrations
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
@@ -23,10 +23,10 @@ def by_epoch(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     sampler that relies on them looks far more certain than it is. All epochs share their random numbers. `epochs` is
     how many the run had, the same in all rows.
     """
-    model, past = drawing_model(engine), kept_past(engine)
+    model, kept = drawing_model(engine), kept_weights_of(engine)
     examples, count, _ = test_set(engine, questions)
-    rows, total = [], len(past.epochs)
-    for place, epoch in enumerate(past.revisited(model, "sampler")):
+    rows, total = [], len(kept.epochs)
+    for place, epoch in enumerate(kept.revisited(model, "sampler")):
         with seeded(engine.device, derived(questions.seed, "entropy")):
             found = permutation_entropies(model.train(), examples, count, questions)
         of = {"epoch": epoch, "epochs": engine.settings.epochs, "examples": count, "draws": questions.samples}

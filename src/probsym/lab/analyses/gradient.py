@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym.errors import RunError
-from probsym.lab.analyses.analysis import Questions, Row, asked_of, kept_past
+from probsym.lab.analyses.analysis import Questions, Row, asked_of, kept_weights_of
 from probsym.lab.engine import Engine
 from probsym.lab.progress import Show
 from probsym.lab.seeds import derived, seeded
@@ -20,12 +20,12 @@ def by_epoch(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     training, and in training mode, as the optimiser saw it: norms use the statistics of their batch. Batches are those
     of the training set in its order. All epochs share their random numbers, so that curves are not ragged for them.
     """
-    model, past = engine.model, kept_past(engine)
+    model, kept = engine.model, kept_weights_of(engine)
     if not isinstance(model, Symmetrized) or not isinstance(model.base, nn.Module):
         raise RunError(f"Expected a symmetrized module (got {type(model).__name__})")
     count = asked_of(engine.data.train, questions)
-    rows, total = [], len(past.epochs)
-    for place, epoch in enumerate(past.revisited(model)):
+    rows, total = [], len(kept.epochs)
+    for place, epoch in enumerate(kept.revisited(model)):
         gradient = full_gradient(engine, model, list(model.base.parameters()), count, questions.seed)
         norm = torch.stack([one.norm() for one in gradient]).norm()
         draws = model.samples if engine.draws else None

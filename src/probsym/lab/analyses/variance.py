@@ -7,7 +7,7 @@ import copy
 import torch
 
 from probsym.errors import RunError
-from probsym.lab.analyses.analysis import Questions, Row, asked_of, past_of, redrawing_model
+from probsym.lab.analyses.analysis import Questions, Row, asked_of, redrawing_model, weights_of
 from probsym.lab.analyses.draws import counts_up_to, repeated, variance
 from probsym.lab.engine import Engine
 from probsym.lab.progress import Show
@@ -31,7 +31,7 @@ def by_method(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     if not isinstance(model.sampler, Learned):
         raise RunError(f"Expected a run that learned a distribution (got one with {type(model.sampler).__name__})")
     initial = copy.deepcopy(model)
-    initial.load_state_dict(past_of(engine).initial())
+    initial.load_state_dict(weights_of(engine).initial())
     settle(engine, initial, questions.seed)
     samplers = {"ps": model.sampler, "ps-initial": initial.sampler, "ga": Haar()}
     part = engine.data.valid

@@ -9,7 +9,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from probsym.lab.analyses.analysis import AT_ONCE, drawing_model, kept_past
+from probsym.lab.analyses.analysis import AT_ONCE, drawing_model, kept_weights_of
 from probsym.lab.analyses.concentration import entropies, mean_matrix
 from probsym.lab.analyses.entropy import DRAWS, permuted
 from probsym.lab.engine import Engine
@@ -26,7 +26,7 @@ def permutations(engines: Mapping[str, Engine], count: int = 4, seed: int = 0) -
     The darker a point is, the more often the node of its row comes to the place of its column. The number above is
     the mean entropy of the rows in nats. The sampler is as in the analysis of entropy.
     """
-    epochs = {name: chosen(kept_past(engine).epochs, COLUMNS) for name, engine in engines.items()}
+    epochs = {name: chosen(kept_weights_of(engine).epochs, COLUMNS) for name, engine in engines.items()}
     columns = max(len(one) for one in epochs.values())
     figure = Figure(figsize=(2 * columns + 0.5, 2.2 * count * len(engines)))
     places = figure.subplots(len(engines) * count, columns, squeeze=False)
@@ -34,7 +34,7 @@ def permutations(engines: Mapping[str, Engine], count: int = 4, seed: int = 0) -
         place.set_axis_off()
     for number, (name, engine) in enumerate(engines.items()):
         model, lines = drawing_model(engine), places[number * count : (number + 1) * count]
-        for epoch in kept_past(engine).revisited(model, "sampler"):
+        for epoch in kept_weights_of(engine).revisited(model, "sampler"):
             if epoch not in epochs[name]:
                 continue
             column = epochs[name].index(epoch)

@@ -15,11 +15,12 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from probsym import Symmetrized, bases, groups, hub, nets, samplers
+from probsym import Symmetrized, bases, groups, nets, samplers
+from probsym._internal import saving
+from probsym._internal.saving import build, describe
 from probsym.bases import BASES
 from probsym.errors import CheckpointError, ProbsymError
 from probsym.groups import GROUPS
-from probsym.hub import build, describe
 from probsym.nets import NETS
 from probsym.samplers import SAMPLERS
 from tests.symmetrized_cases import SETTINGS, applies, make_inputs, make_model
@@ -475,7 +476,7 @@ def test_a_save_that_fails_leaves_the_old_model_whole(
 
     with monkeypatch.context() as patch:
         if fails.startswith("weights"):
-            patch.setattr(hub, "_save_tensors", fail_weights)
+            patch.setattr(saving, "_save_tensors", fail_weights)
         else:
             patch.setattr(Path, "write_text", fail_config)
         with pytest.raises(OSError, match="disk full"):
@@ -488,7 +489,7 @@ def test_a_model_that_cannot_be_described_leaves_nothing(tmp_path: Path, monkeyp
     def fail(_: Any) -> None:
         raise RuntimeError("no words")
 
-    monkeypatch.setattr(hub, "describe", fail)
+    monkeypatch.setattr(saving, "describe", fail)
     with pytest.raises(RuntimeError, match="no words"):
         saved(on_graphs(), tmp_path / "new")
     assert not (tmp_path / "new").exists()

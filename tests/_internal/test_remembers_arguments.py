@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from probsym import bases, groups, nets, samplers
+from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases import BASES
 from probsym.nets import NETS
-from probsym.part import Part
 from probsym.samplers import SAMPLERS
 
 
-class Scale(Part, nn.Module):
+class Scale(RemembersArguments, nn.Module):
     def __init__(self, factor: float, net: nn.Module | None = None, *, shift: float = 0.0) -> None:
         super().__init__()
         self.factor, self.net, self.shift = factor, net, shift
@@ -99,7 +99,7 @@ def test_wrong_arguments_are_the_constructors_complaint(given: tuple[tuple[Any, 
 
 def test_every_registered_part_is_one() -> None:
     assert set(MADE) == {*BASES, *NETS, *SAMPLERS}
-    assert all(issubclass(one, Part) for registry in (BASES, NETS, SAMPLERS) for one in registry.values())
+    assert all(issubclass(one, RemembersArguments) for registry in (BASES, NETS, SAMPLERS) for one in registry.values())
 
 
 @every_part

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
 from probsym.errors import MaskError, RangeError, ShapeError
 
 

@@ -36,7 +36,7 @@ def keep_weights(model: nn.Module, folder: Path, epoch: int) -> None:
 
 
 @dataclass(frozen=True)
-class Past:
+class KeptWeights:
     """What a run can still tell of its earlier weights.
 
     Args:

@@ -3,22 +3,22 @@ from pathlib import Path
 
 import pytest
 
-from probsym.replacing import replacing
+from probsym._internal.atomic_write import atomic_write
 
 
 def write_half(path: Path, *others: Path) -> None:
     with ExitStack() as stack:
-        beside = [stack.enter_context(replacing(one)) for one in (path, *others)]
+        beside = [stack.enter_context(atomic_write(one)) for one in (path, *others)]
         beside[0].write_text("new")
         raise KeyError
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "file"
-    with replacing(path) as beside:
+    with atomic_write(path) as beside:
         beside.write_text("one")
         assert not path.exists()
-    with replacing(path) as beside:
+    with atomic_write(path) as beside:
         beside.write_text("two")
         assert path.read_text() == "one"
     assert path.read_text() == "two"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """A place beside `path` to write to; what is there takes the place of `path` if all goes well, and vanishes if not.
 
     A kill at any moment leaves the old file or the new one. Of several in one `with`, none is replaced before all are

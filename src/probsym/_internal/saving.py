@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.atomic_write import atomic_write
+from probsym._internal.remembers_arguments import RemembersArguments
+from probsym._internal.weight_files import check_source, download, read_json, read_tensors
 from probsym.errors import CheckpointError, DependencyError, ProbsymError
 from probsym.groups import GROUPS, Group
 from probsym.nets import NETS
-from probsym.part import Part
-from probsym.replacing import replacing
 from probsym.samplers import SAMPLERS
-from probsym.weights import check_source, download, read_json, read_tensors
 
 if TYPE_CHECKING:
     from probsym.symmetrized import Symmetrized
@@ -137,7 +137,7 @@ def save(model: Symmetrized, folder: str | Path, *, overwrite: bool = False) -> 
     text = json.dumps(describe(model), indent=2) + "\n"
     # clones: tensors that share memory are refused by the format
     tensors = {_bare(name): x.detach().cpu().clone().contiguous() for name, x in model.state_dict().items()}
-    with replacing(folder / WEIGHTS) as weights, replacing(folder / CONFIG) as config:
+    with atomic_write(folder / WEIGHTS) as weights, atomic_write(folder / CONFIG) as config:
         _save_tensors(tensors, weights)
         config.write_text(text)
 
@@ -201,7 +201,7 @@ def _written(value: Any) -> Any:
     kind = type(value)
     if isinstance(value, Group) and kind is GROUPS.get(kind.__name__):
         return {"group": kind.__name__, **vars(value)}
-    if isinstance(value, Part) and kind is _parts().get(kind.__name__):
+    if isinstance(value, RemembersArguments) and kind is _parts().get(kind.__name__):
         return {"part": kind.__name__, **_written(value.arguments)}
     if value is None or isinstance(value, bool | str | Real | Tensor):
         return _plain(value)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from probsym.errors import RangeError, RunError, Stopped
 from probsym.lab import training as trainings
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
-from probsym.lab.past import Past, keep_weights, weights_path
+from probsym.lab.kept_weights import KeptWeights, keep_weights, weights_path
 from probsym.lab.training import Training, initial_weights
 from tests.lab.cases import CPU, PS, SEPARATION, assert_same, kept_run, run_quietly, training_of, without_time
 
@@ -149,36 +149,36 @@ def test_a_finished_run_without_the_weights_to_keep_is_refused(tmp_path: Path) -
 
 def test_epochs_are_revisited_and_the_weights_come_back(tmp_path: Path) -> None:
     engine = kept_run(tmp_path)
-    assert engine.past is not None
-    assert engine.past.epochs == [0, 2, 4]
+    assert engine.kept_weights is not None
+    assert engine.kept_weights.epochs == [0, 2, 4]
     before = {name: one.clone() for name, one in engine.model.state_dict().items()}
     files = kept(tmp_path / PS.name / "seed-0")
-    for epoch, wanted in zip(engine.past.revisited(engine.model), files.values(), strict=True):
+    for epoch, wanted in zip(engine.kept_weights.revisited(engine.model), files.values(), strict=True):
         assert_same(dict(engine.model.state_dict()), wanted)
         assert epoch in (0, 2, 4)
     assert_same(dict(engine.model.state_dict()), before)
-    for _, wanted in zip(engine.past.revisited(engine.model, "sampler"), files.values(), strict=True):
+    for _, wanted in zip(engine.kept_weights.revisited(engine.model, "sampler"), files.values(), strict=True):
         for name, one in engine.model.state_dict().items():
             assert torch.equal(one, wanted[name] if name.startswith("sampler.") else before[name])
     assert_same(dict(engine.model.state_dict()), before)
-    assert_same(dict(engine.past.initial()), files["epoch-0000.pt"])
+    assert_same(dict(engine.kept_weights.initial()), files["epoch-0000.pt"])
 
 
 def test_files_of_something_else_are_refused(tmp_path: Path) -> None:
-    past = Past(tmp_path, dict)
-    assert past.epochs == []
+    kept = KeptWeights(tmp_path, dict)
+    assert kept.epochs == []
     keep_weights(nn.Linear(2, 3), tmp_path, 12_000)
     keep_weights(nn.Linear(2, 3), tmp_path, 7)
     (tmp_path / "weights" / "notes.txt").write_text("mine")
-    assert past.epochs == [7, 12_000]
+    assert kept.epochs == [7, 12_000]
     model = nn.Linear(2, 4)
     before = model.weight.detach().clone()
     with pytest.raises(RunError, match=r"epoch-0007\.pt to be weights of this model"):
-        list(past.revisited(model))
+        list(kept.revisited(model))
     assert torch.equal(model.weight, before)
     weights_path(tmp_path, 7).write_bytes(b"half")
     with pytest.raises(RunError, match="a whole checkpoint"):
-        list(past.revisited(model))
+        list(kept.revisited(model))
 
 
 def test_keeping_needs_a_number_and_a_training(tmp_path: Path) -> None:

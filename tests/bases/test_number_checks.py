@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import torch
 
-from probsym.bases.rates import check_rate, is_number, is_rate
+from probsym.bases.number_checks import check_rate, is_number, is_rate
 from probsym.errors import RangeError
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probsym.checks import check_size
+from probsym._internal.checks import check_size
 from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
 
 _INTEGERS = (torch.int64, torch.int32)

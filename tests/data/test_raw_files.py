@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from probsym.data.raw import found_in, load_raw, raw_files
+from probsym.data.raw_files import found_in, load_raw, raw_files
 from probsym.errors import DataError
 
 

@@ -10,13 +10,13 @@ from typing import Any
 from torch import nn
 
 
-class Part:
+class RemembersArguments:
     """A mixin for modules: `arguments` are those that its constructor was called with, defaults included.
 
     An argument that is itself a module, or a number, is looked up as the attribute of the same name, so that a part
     which is exchanged later is the one that counts.
 
-    >>> class Scale(Part, nn.Module):
+    >>> class Scale(RemembersArguments, nn.Module):
     ...     def __init__(self, factor: float = 2.0) -> None:
     ...         super().__init__()
     >>> Scale(factor=3.0).arguments

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from probsym import Symmetrized, bases, groups, nets, samplers
-from probsym.calls import takes_mask
+from probsym._internal.takes_mask import takes_mask
 from probsym.errors import (
     DtypeError,
     GroupError,

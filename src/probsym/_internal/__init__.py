@@ -1,0 +1,1 @@
+"""Plumbing that no user calls: saving, inspecting callables, atomic writes, argument checks."""
