@@ -66,13 +66,6 @@ def test_all_seeds_are_read_and_other_files_passed_over(tmp_path: Path) -> None:
     assert read_results(tmp_path / "nowhere") == {}
 
 
-def test_results_that_were_superseded_do_not_count(tmp_path: Path) -> None:
-    write_result(tmp_path, result(0, "exp/gin"))
-    write_result(tmp_path / "superseded", result(1, "exp/gin"))
-    assert [one["seed"] for one in read_results(tmp_path)["exp/gin"]] == [0]
-    assert [one["seed"] for one in read_results(tmp_path / "superseded")["exp/gin"]] == [1]
-
-
 @pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe"])
 def test_broken_files_are_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.json").write_bytes(content)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from probsym.errors import RunError
 
-SUPERSEDED = "superseded"
 FIELDS = ("row", "metrics", "seed", "command", "commit", "hardware", "torch", "date")
 
 
@@ -102,10 +101,7 @@ def read_curve(path: Path) -> list[dict[str, float]]:
 
 
 def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """All results under a folder by row, every seed of each; files of other kinds are passed over.
-
-    So is the folder SUPERSEDED in it: runs that were made again, since something was wrong with them, and are kept.
-    """
+    """All results under a folder by row, every seed of each; files of other kinds are passed over."""
     found: dict[str, list[dict[str, Any]]] = {}
     for path in json_files(folder):
         result = read_json(path)
@@ -116,8 +112,8 @@ def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def json_files(folder: Path) -> list[Path]:
-    """The files of JSON under a folder, but for SUPERSEDED."""
-    return [path for path in sorted(folder.rglob("*.json")) if path.relative_to(folder).parts[0] != SUPERSEDED]
+    """The files of JSON under a folder, in order of their paths."""
+    return sorted(folder.rglob("*.json"))
 
 
 def is_result(content: Any) -> bool:

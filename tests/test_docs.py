@@ -1,0 +1,34 @@
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BENCHMARKS = ROOT / "results" / "benchmarks"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_name_result_files_and_pictures_that_exist(page: Path) -> None:
+    text = page.read_text()
+    named = [name for name in re.findall(r"`(results/[^`]+)`", text) if not list(ROOT.glob(name))]
+    beside = [
+        name for name in re.findall(r"`([\w.-]+\.(?:json|csv))`", text) if not list(ROOT.glob(f"results/**/{name}"))
+    ]
+    pictures = [name for name in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text) if not (page.parent / name).exists()]
+    assert (named, beside, pictures) == ([], [], [])
+
+
+def test_every_benchmark_is_named_on_a_page() -> None:
+    named = {name for page in PAGES for name in re.findall(r"(\w+\.json)`", page.read_text())}
+    assert {path.name for path in BENCHMARKS.glob("*.json")} - named == set()
+
+
+def test_every_picture_is_shown_on_a_page() -> None:
+    shown = {name for page in PAGES for name in re.findall(r"pictures/([\w.-]+)\)", page.read_text())}
+    assert {path.name for path in (ROOT / "docs" / "pictures").iterdir()} == shown
+
+
+def test_curves_belong_to_a_benchmark() -> None:
+    results = [path.stem for path in BENCHMARKS.glob("*.json")]
+    assert [path.name for path in BENCHMARKS.glob("*.csv") if not path.stem.startswith(tuple(results))] == []
