@@ -1,3 +1,4 @@
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -41,3 +42,38 @@ def test_of_several_none_is_replaced_before_all_are_written(tmp_path: Path) -> N
         write_half(first, second)
     assert first.read_text() == "old"
     assert not second.exists()
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_without_overwriting_the_first_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("no links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "file"
+    with atomic_write(path, overwrite=False) as beside:
+        beside.write_text("one")
+    with pytest.raises(FileExistsError), atomic_write(path, overwrite=False) as beside:
+        beside.write_text("two")
+    assert path.read_text() == "one"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_of_two_that_write_at_once_without_links_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    (tmp_path / ".file.lock").touch()  # the other is just about to rename
+    with pytest.raises(FileExistsError), atomic_write(tmp_path / "file", overwrite=False) as beside:
+        beside.write_text("two")
+    assert [one.name for one in tmp_path.iterdir()] == [".file.lock"]
+
+
+def test_temporary_names_tell_processes_apart(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "file") as beside:
+        beside.write_text("one")
+        assert str(os.getpid()) in beside.name

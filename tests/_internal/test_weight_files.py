@@ -11,7 +11,8 @@ from huggingface_hub.errors import EntryNotFoundError
 from safetensors.torch import save_file
 
 import probsym
-from probsym._internal.weight_files import download, locate, read_json, read_tensors
+from probsym._internal.json_file import read_object
+from probsym._internal.weight_files import download, locate, read_tensors
 from probsym.errors import CheckpointError, ProbsymError
 
 TENSORS = {"a.weight": torch.arange(6.0).view(2, 3), "b": torch.arange(4), "c": torch.ones(2, dtype=torch.bfloat16)}
@@ -268,9 +269,9 @@ def test_a_sharded_repository_on_the_hub_loads(tmp_path: Path, monkeypatch: pyte
 
 
 def test_json_is_an_object_or_absent(tmp_path: Path) -> None:
-    assert read_json(tmp_path / "absent.json") == {}
+    assert read_object(tmp_path / "absent.json") == {}
     (tmp_path / "a.json").write_text('{"a": [1, null]}')
-    assert read_json(tmp_path / "a.json") == {"a": [1, None]}
+    assert read_object(tmp_path / "a.json") == {"a": [1, None]}
 
 
 @pytest.mark.parametrize(
@@ -290,7 +291,7 @@ def test_json_is_an_object_or_absent(tmp_path: Path) -> None:
 def test_broken_json_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(CheckpointError, match=message):
-        read_json(tmp_path / "config.json")
+        read_object(tmp_path / "config.json", CheckpointError)
 
 
 def test_checkpoint_errors_are_value_errors_of_the_library() -> None:

@@ -80,7 +80,7 @@ def test_chunks_change_nothing_and_progress_is_told(monkeypatch: pytest.MonkeyPa
     start, told = published_start(7), list[tuple[int, int]]()
     whole = simulate(start, (0,))[0]
     monkeypatch.setattr(MODULE, "_CHUNK", 3)
-    parts = simulate(start, (0,), lambda done, total: told.append((done, total)))[0]
+    parts = simulate(start, (0,), lambda done, total, _: told.append((done, total)))[0]
     np.testing.assert_array_equal(whole[0], parts[0])
     assert told == [(3, 7), (6, 7), (7, 7)]
 

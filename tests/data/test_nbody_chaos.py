@@ -45,7 +45,7 @@ def test_every_system_of_every_part_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(MODULE, "SIZES", {"train": 5, "valid": 3, "test": 4})
     monkeypatch.setattr(MODULE, "USED", {"train": 2, "valid": 3, "test": 4})
     told: list[tuple[int, int]] = []
-    found = nbody_chaos(lambda done, total: told.append((done, total)))
+    found = nbody_chaos(lambda done, total, _: told.append((done, total)))
     assert {name: one.shape for name, one in found.items()} == {"train": (2,), "valid": (3,), "test": (4,)}
     assert told[-1] == (18, 18)
     whole = published_start(12)
@@ -54,5 +54,5 @@ def test_every_system_of_every_part_is_told(tmp_path: Path, monkeypatch: pytest.
     assert np.concatenate([one.numpy() for one in found.values()]).tolist() == [*wanted[:2], *wanted[5:]]
     assert (tmp_path / "nbody_charged5_chaos.npz").exists()
     told.clear()
-    nbody_chaos(lambda done, total: told.append((done, total)))
+    nbody_chaos(lambda done, total, _: told.append((done, total)))
     assert not told

@@ -95,7 +95,7 @@ def test_what_is_too_large_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_kept_is_what_was_drawn_part_after_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MODULE, "EACH", {"train": 3, "valid": 1, "test": 2})
     told: list[tuple[int, int]] = []
-    graphs = unpacked(generate(7, 2, lambda done, total: told.append((done, total))))
+    graphs = unpacked(generate(7, 2, lambda done, total, _: told.append((done, total))))
     assert told == [(6, 12), (12, 12)]
     random, wanted = np.random.RandomState(7), []
     for _ in range(2):

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from probsym.lab.progress import shown, spoken
+from probsym.lab.progress import in_words, shown
 
 
 def printed(terminal: bool, total: int) -> str:
@@ -55,4 +55,4 @@ def test_an_epoch_in_words() -> None:
         "valid_accuracy": 98.25,
         "seconds": 1,
     }
-    assert spoken(row) == "loss 0.5123  valid loss 0.7  valid accuracy 98.25"
+    assert in_words(row) == "loss 0.5123  valid loss 0.7  valid accuracy 98.25"

@@ -220,7 +220,7 @@ def test_every_draw_has_an_output() -> None:
 
 def test_progress_is_told() -> None:
     told: list[tuple[int, int]] = []
-    separate(SEPARATION, 0, CPU, lambda done, total: told.append((done, total)))
+    separate(SEPARATION, 0, CPU, lambda done, total, _: told.append((done, total)))
     assert told == [(1, 2), (2, 2)]
 
 

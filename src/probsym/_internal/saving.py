@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from probsym._internal.atomic_write import atomic_write
+from probsym._internal.json_file import read_object
 from probsym._internal.remembers_arguments import RemembersArguments
-from probsym._internal.weight_files import check_source, download, read_json, read_tensors
+from probsym._internal.weight_files import check_source, download, read_tensors
 from probsym.errors import CheckpointError, DependencyError, ProbsymError
 from probsym.groups import GROUPS, Group
 from probsym.nets import NETS
@@ -158,7 +159,7 @@ def load(
         config_path, weights = (_in_folder(folder, name) for name in (CONFIG, WEIGHTS))
     else:
         config_path, weights = (download(str(source), name, **options) for name in (CONFIG, WEIGHTS))
-    model = cls(**build(read_json(config_path), parts))
+    model = cls(**build(read_object(config_path, CheckpointError), parts))
     _fill(model, read_tensors(weights), str(source))
     return model.to(map_location).eval()
 

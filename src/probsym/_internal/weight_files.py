@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from probsym._internal.json_file import read_object
 from probsym.errors import CheckpointError, DependencyError
 
 _PICKLED = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
@@ -46,7 +46,7 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
 
 def _places(index: Path) -> dict[str, str]:
     """By the name of a tensor, the file beside the index that it is in."""
-    places = read_json(index).get("weight_map")
+    places = read_object(index, CheckpointError).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise CheckpointError(f"Expected {index.name} to have a weight_map (got {str(places)[:50]})")
     if not all(isinstance(one, str) and _beside(one) for one in places.values()):
@@ -70,16 +70,16 @@ def locate(
     """The file of weights and the configuration beside it, from a file, a folder, or else the hub."""
     path = check_source(source, "a file, a folder")
     if path.is_file():
-        return path, read_json(path.parent / "config.json")
+        return path, read_object(path.parent / "config.json", CheckpointError)
     if path.is_dir():
-        return _in_folder(path), read_json(path / "config.json")
+        return _in_folder(path), read_object(path / "config.json", CheckpointError)
     options = {
         "revision": revision,
         "cache_dir": cache_dir,
         "token": token,
         "local_files_only": local_files_only,
     }
-    config = read_json(download(str(source), "config.json", **options))
+    config = read_object(download(str(source), "config.json", **options), CheckpointError)
     return _on_hub(str(source), **options), config
 
 
@@ -136,16 +136,3 @@ def download(repo: str, name: str, **options: Any) -> Path:
         return Path(hf_hub_download(repo, name, **options))
     except Exception as error:  # the hub's own errors, and those of the network
         raise CheckpointError(f"Expected to find {name} of {repo!r} on the hub (got: {error})") from error
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """An object from a JSON file; an empty one if there is no such file."""
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_text())
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"Expected {path} to be JSON (got: {error})") from error
-    if not isinstance(found, dict):
-        raise CheckpointError(f"Expected {path} to hold an object (got {type(found).__name__})")
-    return found

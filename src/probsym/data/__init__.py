@@ -4,7 +4,7 @@ from probsym.data.colour_refinement import wl_classes, wl_colours
 from probsym.data.decorated_cycles import decorated_cycles
 from probsym.data.exp import exp, exp_splits
 from probsym.data.graph8c import all_graphs, graph8c
-from probsym.data.graphs import Graphs, Splits
+from probsym.data.graphs import Graphs, SplitIndices
 from probsym.data.isomorphism import certificates
 from probsym.data.lrgb import pcqm_contact, peptides_func, peptides_struct
 from probsym.data.nbody import Particles, nbody
@@ -19,7 +19,7 @@ __all__ = [
     "PackedGraphs",
     "Particles",
     "Rows",
-    "Splits",
+    "SplitIndices",
     "all_graphs",
     "certificates",
     "decorated_cycles",

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from probsym.data.files import Arrays, cached, fetch, find, load, look, missing
-from probsym.data.graphs import Graphs, Splits
+from probsym.data.graphs import Graphs, SplitIndices
 from probsym.data.graphsat import read_graphsat
 from probsym.data.packed import from_arrays
 
@@ -37,13 +37,13 @@ def exp(download: bool = True) -> Graphs:
     return padded(cached(_CONVERTED, _CONTENTS, lambda: _convert(download)))
 
 
-def exp_splits() -> Splits:
+def exp_splits() -> SplitIndices:
     """The parts of EXP-classify, as indices into `exp()`; pairs stay together.
 
     >>> [(int(part[0]), int(part[-1])) for part in exp_splits()]
     [(400, 1199), (0, 199), (200, 399)]
     """
-    return Splits(train=torch.arange(400, 1200), validation=torch.arange(200), test=torch.arange(200, 400))
+    return SplitIndices(train=torch.arange(400, 1200), validation=torch.arange(200), test=torch.arange(200, 400))
 
 
 def padded(arrays: Arrays) -> Graphs:

@@ -24,7 +24,7 @@ class Graphs(NamedTuple):
         return Graphs(*(one[index] for one in self))
 
 
-class Splits(NamedTuple):
+class SplitIndices(NamedTuple):
     """The indices of three parts of a set."""
 
     train: Tensor

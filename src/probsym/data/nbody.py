@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probsym._internal.checks import check_size
+from probsym._internal.progress import Show
 from probsym.data.files import Arrays, kept
 
 Floats = NDArray[np.float64]
-Advance = Callable[[int, int], None]
-"""Told how many simulations are done, and of how many."""
 
 SEED, SIZES = 43, {"train": 10_000, "valid": 2_000, "test": 2_000}
 USED = {"train": 3_000, "valid": 2_000, "test": 2_000}
@@ -51,7 +50,7 @@ class Start(NamedTuple):
     velocities: Floats
 
 
-def nbody(advance: Advance | None = None) -> dict[str, Particles]:
+def nbody(show: Show | None = None) -> dict[str, Particles]:
     """The charged five-body system of the paper: 3,000 systems to learn from ("train"), 2,000 "valid", 2,000 "test".
 
     As published, 10,000 + 2,000 + 2,000 are simulated one after the other from one seed, and the first 3,000 are used.
@@ -60,16 +59,16 @@ def nbody(advance: Advance | None = None) -> dict[str, Particles]:
     are other trajectories of the same physics.
     """
 
-    arrays = kept("nbody_charged5.npz", lambda: _published(advance))
+    arrays = kept("nbody_charged5.npz", lambda: _published(show))
     return {
         name: Particles(*(torch.from_numpy(arrays[f"{name}_{field}"]) for field in Particles._fields)) for name in SIZES
     }
 
 
-def _published(advance: Advance | None) -> Arrays:
+def _published(show: Show | None) -> Arrays:
     """The systems that are used, under the names of `Particles`, part by part."""
     used = used_start()
-    frames = simulate(used, FRAMES, advance)
+    frames = simulate(used, FRAMES, show)
     (position, velocity), (target, _) = (frames[frame] for frame in FRAMES)
     fields = {"position": position, "velocity": velocity, "charges": used.charges[:, None], "target": target}
     return {f"{name}_{field}": part.transpose(0, 2, 1) for field, one in fields.items() for name, part in by_part(one)}
@@ -109,7 +108,7 @@ def published_start(count: int, n: int = 5, seed: int = SEED) -> Start:
 
 
 def simulate(
-    start: Start, frames: Sequence[int] = FRAMES, advance: Advance | None = None
+    start: Start, frames: Sequence[int] = FRAMES, show: Show | None = None
 ) -> Mapping[int, tuple[Floats, Floats]]:
     """Positions and velocities (count, 3, n) at some frames; frame f is the state after step 100 (f + 1).
 
@@ -130,8 +129,8 @@ def simulate(
             if step in wanted:
                 parts[wanted[step]].append((x.copy(), v.copy()))
             v += _STEP * forces(x, products)
-        if advance is not None:
-            advance(min(first + _CHUNK, count), count)
+        if show is not None:
+            show(min(first + _CHUNK, count), count, "of charged particles")
     joined = {}
     for frame, found in parts.items():
         positions, velocities = (np.concatenate(one) for one in zip(*found, strict=True))

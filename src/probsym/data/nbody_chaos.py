@@ -7,14 +7,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from probsym._internal.progress import Show
 from probsym.data.files import Arrays, kept
-from probsym.data.nbody import FRAMES, Advance, Floats, Start, by_part, simulate, used_start
+from probsym.data.nbody import FRAMES, Floats, Start, by_part, simulate, used_start
 
 NUDGE = 1e-10
 FAR = 1e-4
 
 
-def nbody_chaos(advance: Advance | None = None) -> dict[str, Tensor]:
+def nbody_chaos(show: Show | None = None) -> dict[str, Tensor]:
     """Booleans for the systems of `nbody`, by part: True where the beginning does not determine the target in practice.
 
     The rule: all particles begin a tiny bit further out, by the factor 1 + 1e-10, and some coordinate of the target
@@ -22,15 +23,15 @@ def nbody_chaos(advance: Advance | None = None) -> dict[str, Tensor]:
 
     It takes half a minute, once.
     """
-    arrays = kept("nbody_charged5_chaos.npz", lambda: _compared(advance))
+    arrays = kept("nbody_charged5_chaos.npz", lambda: _compared(show))
     return {name: torch.from_numpy(arrays[name]) for name in arrays}
 
 
-def _compared(advance: Advance | None) -> Arrays:
+def _compared(show: Show | None) -> Arrays:
     start = used_start()
     half = len(start.charges)
     both = Start(*(np.concatenate([one, other]) for one, other in zip(start, nudged(start), strict=True)))
-    target, other = np.split(simulate(both, FRAMES[1:], advance)[FRAMES[1]][0], [half])
+    target, other = np.split(simulate(both, FRAMES[1:], show)[FRAMES[1]][0], [half])
     return dict(by_part(moved(target, other)))
 
 

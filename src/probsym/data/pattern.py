@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -11,13 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from probsym._internal.progress import Show
 from probsym.data.files import Arrays, cached
 from probsym.data.packed import PackedGraphs
 from probsym.data.pattern_file import read_pattern
 from probsym.data.rows import Rows
 
-Advance = Callable[[int, int], None]
-"""Told how many graphs are done, and of how many."""
 Bits = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
@@ -35,7 +33,7 @@ class Drawn(NamedTuple):
     community: Integers
 
 
-def pattern(advance: Advance | None = None, *, published: str | Path | None = None) -> dict[str, PackedGraphs]:
+def pattern(show: Show | None = None, *, published: str | Path | None = None) -> dict[str, PackedGraphs]:
     """10,000 graphs of at most 188 nodes to learn from ("train"), 2,000 "valid", 2,000 "test".
 
     Nodes have one of 3 features, which batches have one-hot, and the class 1 if they belong to the pattern, else 0. The
@@ -45,7 +43,7 @@ def pattern(advance: Advance | None = None, *, published: str | Path | None = No
     drawn again. It takes seconds, once: the set is kept in the cache (see `probsym.data.files`).
 
     Args:
-        advance: told of the progress.
+        show: told of the progress.
         published: a folder in which `torch_geometric.datasets.GNNBenchmarkDataset(folder, "PATTERN")` has put the
             published set, to read that one.
 
@@ -58,13 +56,13 @@ def pattern(advance: Advance | None = None, *, published: str | Path | None = No
     if published is not None:
         whole, counts = read_pattern(Path(published))
     else:
-        whole = unpacked(cached("pattern.npz", _CONTENTS, lambda: generate(SEED, PATTERNS, advance)))
+        whole = unpacked(cached("pattern.npz", _CONTENTS, lambda: generate(SEED, PATTERNS, show)))
         counts = [PATTERNS * many for many in EACH.values()]
     last = np.cumsum([0, *counts])
     return {name: whole.take(slice(*last[i : i + 2].tolist())) for i, name in enumerate(EACH)}
 
 
-def generate(seed: int = SEED, patterns: int = PATTERNS, advance: Advance | None = None) -> Arrays:
+def generate(seed: int = SEED, patterns: int = PATTERNS, show: Show | None = None) -> Arrays:
     """The whole set: all training graphs in the order of their patterns, then the others; as few bytes as it takes.
 
     `sizes` (graphs,); `x` and `y` (nodes,); `bits`, for each graph the upper triangle of its adjacency matrix without
@@ -77,8 +75,8 @@ def generate(seed: int = SEED, patterns: int = PATTERNS, advance: Advance | None
         hidden = draw_pattern(random)
         for name, many in EACH.items():
             graphs[name] += [draw(random, hidden) for _ in range(many)]
-        if advance is not None:
-            advance((i + 1) * total // patterns, total)
+        if show is not None:
+            show((i + 1) * total // patterns, total, "graphs")
     whole = [one for part in graphs.values() for one in part]
     uppers = [one.adjacency[_upper(len(one.features))] for one in whole]
     return {

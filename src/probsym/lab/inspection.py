@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from probsym._internal.progress import Show
 from probsym.errors import RangeError, RunError
 from probsym.lab.analyses.analysis import Questions, Row
 from probsym.lab.analyses.concentration import by_group
@@ -12,7 +13,6 @@ from probsym.lab.analyses.cost import by_stage
 from probsym.lab.analyses.draws import by_draws
 from probsym.lab.analyses.equivariance import by_move
 from probsym.lab.engine import Engine
-from probsym.lab.progress import Show
 from probsym.symmetrized import Symmetrized
 
 

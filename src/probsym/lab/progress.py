@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-Show = Callable[[int, int, str], None]
-"""Told how much is done, of how much, and what to say of it."""
+from probsym._internal.progress import Show
 
 
 @contextmanager
@@ -18,11 +17,11 @@ def shown(console: Console, title: str) -> Iterator[Show]:
     if not console.is_terminal:
         last = [-1]
 
-        def line(done: int, total: int, text: str) -> None:
+        def line(done: int, total: int, note: str | Mapping[str, float]) -> None:
             tenth = 10 * done // max(total, 1)
             if tenth > last[0]:
                 last[0] = tenth
-                console.print(f"{title}  {done}/{total}  {text}", highlight=False, soft_wrap=True)
+                console.print(f"{title}  {done}/{total}  {in_words(note)}", highlight=False, soft_wrap=True)
 
         yield line
         return
@@ -37,14 +36,16 @@ def shown(console: Console, title: str) -> Iterator[Show]:
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", title=title, total=None)
 
-        def bar(done: int, total: int, text: str) -> None:
-            progress.update(task, completed=done, total=total, description=text)
+        def bar(done: int, total: int, note: str | Mapping[str, float]) -> None:
+            progress.update(task, completed=done, total=total, description=in_words(note))
 
         yield bar
 
 
-def spoken(row: dict[str, float]) -> str:
-    """The numbers of an epoch in a few words."""
-    parts = [f"loss {row['train_loss']:.4f}"]
-    parts += [f"{name.replace('_', ' ')} {value:.4g}" for name, value in row.items() if name.startswith("valid_")]
+def in_words(note: str | Mapping[str, float]) -> str:
+    """What was said, or the numbers of an epoch in a few words."""
+    if isinstance(note, str):
+        return note
+    parts = [f"loss {note['train_loss']:.4f}"]
+    parts += [f"{name.replace('_', ' ')} {value:.4g}" for name, value in note.items() if name.startswith("valid_")]
     return "  ".join(parts)

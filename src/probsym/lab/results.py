@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from probsym._internal.atomic_write import atomic_write
+from probsym._internal.json_file import read_json
 from probsym.errors import RunError
 
 FIELDS = ("row", "metrics", "seed", "command", "commit", "hardware", "torch", "date")
@@ -62,25 +63,12 @@ def write_result(folder: Path, result: Mapping[str, Any], curve: Sequence[Mappin
 
 
 def write_new(path: Path, result: Mapping[str, Any]) -> None:
-    """Write a file of JSON that is whole or not there, and refuse to overwrite one."""
-    beside = path.with_name(f".{path.name}.partial")
-    beside.write_text(json.dumps(result, indent=1) + "\n")
+    """Write a file of JSON, and refuse to overwrite one."""
     try:
-        os.link(beside, path)  # a rename would overwrite
+        with atomic_write(path, overwrite=False) as beside:
+            beside.write_text(json.dumps(result, indent=1) + "\n")
     except FileExistsError as error:
         raise RunError(f"Expected no result at {path}, which is never overwritten (got one)") from error
-    except OSError:  # a file system without links
-        beside.rename(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def read_json(path: Path) -> Any:
-    """What a file of JSON holds."""
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise RunError(f"Expected {path} to be JSON (got: {error})") from error
 
 
 def write_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:

@@ -16,15 +16,17 @@ from rich.console import Console
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from probsym import errors
+from probsym._internal.json_file import read_json
+from probsym._internal.progress import Show
 from probsym.errors import RunError
 from probsym.lab.checkpoint import load_checkpoint
 from probsym.lab.engine import Engine
 from probsym.lab.kept_weights import KeptWeights, epochs_in
 from probsym.lab.paper import paper_number
-from probsym.lab.progress import Show, shown, spoken
+from probsym.lab.progress import shown
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
-from probsym.lab.results import FIELDS, read_curve, read_json, result_path, write_curve, write_new, write_result
+from probsym.lab.results import FIELDS, read_curve, result_path, write_curve, write_new, write_result
 from probsym.lab.separation import SeparationRecipe, separate
 from probsym.lab.training import Training, initial_weights, make_engine, plain_description
 
@@ -198,7 +200,7 @@ class Job:
         recipe, settings, options = self.recipe, self.settings, self.options
         if isinstance(recipe, SeparationRecipe):
             changed = replace(recipe, settings=settings)
-            metrics = separate(changed, seed, fabric.device, lambda done, total: show(done, total, "random models"))
+            metrics = separate(changed, seed, fabric.device, show)
             sizes = {"protocol": recipe.protocol()}
         else:
             if self.engine is None:
@@ -240,9 +242,9 @@ def _trained(
         else None
     )
 
-    def listen(done: int, total: int, row: dict[str, float]) -> None:
-        show(done, total, spoken(row))
-        if writer is not None:
+    def listen(done: int, total: int, row: str | Mapping[str, float]) -> None:
+        show(done, total, row)
+        if writer is not None and not isinstance(row, str):
             for name, value in row.items():
                 if name not in ("epoch", "seconds"):
                     writer.add_scalar(name, value, done)

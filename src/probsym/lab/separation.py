@@ -14,15 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.progress import Show
 from probsym.lab.examples import Examples
 from probsym.lab.hotelling import compare, joined, moments
 from probsym.lab.recipe import Settings
 from probsym.lab.seeds import derived
 from probsym.symmetrized import Symmetrized
-
-Advance = Callable[[int, int], None]
-"""Told how many models are done, and of how many."""
-
 
 NUMBERS = 20_000_000
 """How many the largest input of one call has at most, over graphs and draws; on a GPU ten times as many."""
@@ -57,9 +54,7 @@ class SeparationRecipe:
         return {name: getattr(self, name) for name in names}
 
 
-def separate(
-    recipe: SeparationRecipe, seed: int, device: torch.device, advance: Advance | None = None
-) -> dict[str, float]:
+def separate(recipe: SeparationRecipe, seed: int, device: torch.device, show: Show | None = None) -> dict[str, float]:
     """Count the pairs that are not separated, by both protocols, and the controls that are."""
     examples = recipe.load().to(device)
     relabelled = relabel(examples, seed)
@@ -89,8 +84,8 @@ def separate(
                 first, second = one.to(device).T
                 least[name] = torch.minimum(least[name], compare(known.take(first), known.take(second)))
             least_control = torch.minimum(least_control, compare(known, copied))
-        if advance is not None:
-            advance(place + 1, recipe.models)
+        if show is not None:
+            show(place + 1, recipe.models, "random models")
     metrics: dict[str, float] = {
         "pairs": apart.total,
         "not_separated": apart.left(),

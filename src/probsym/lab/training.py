@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
+from probsym._internal.progress import Show
 from probsym._internal.saving import describe_module
 from probsym.errors import NonFiniteError, RangeError, RunError, Stopped
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
@@ -24,9 +24,6 @@ from probsym.lab.interrupts import graceful
 from probsym.lab.kept_weights import keep_weights
 from probsym.lab.recipe import Recipe, Settings, Task
 from probsym.lab.seeds import derived
-
-Listener = Callable[[int, int, dict[str, float]], None]
-"""Told the epoch, of how many, and what was measured in it."""
 
 
 @dataclass
@@ -129,13 +126,16 @@ class Training:
             )
         self.keep_every = before
 
-    def run(self, listener: Listener | None = None) -> dict[str, Any]:
-        """Train to the end and test; the metrics. The caller's random numbers stay as they are."""
+    def run(self, show: Show | None = None) -> dict[str, Any]:
+        """Train to the end and test; the metrics. `show` is told of every epoch, with what was measured in it.
+
+        The caller's random numbers stay as they are.
+        """
         device = self.engine.device
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            return self._run(listener)
+            return self._run(show)
 
-    def _run(self, listener: Listener | None) -> dict[str, Any]:
+    def _run(self, show: Show | None) -> dict[str, Any]:
         engine, progress = self.engine, self.progress
         start, saved = time.perf_counter() - progress.seconds, time.perf_counter()
         sums = torch.tensor(progress.loss, device=engine.device)
@@ -160,8 +160,8 @@ class Training:
                 self._end_epoch(epoch, sums, start)
                 self._keep(epoch + 1)  # before any checkpoint of this epoch, so that no resumed run lacks it
                 sums.zero_()
-                if listener is not None:
-                    listener(epoch + 1, self.settings.epochs, progress.curve[-1])
+                if show is not None:
+                    show(epoch + 1, self.settings.epochs, progress.curve[-1])
                 if self._agreed(request.asked):
                     self._stop(start, sums)
                 if self._agreed(time.perf_counter() - saved >= self.every):

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from probsym._internal.progress import Show
 from probsym.errors import RangeError, RunError
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
 from probsym.lab.kept_weights import KeptWeights
-from probsym.lab.progress import Show
 from probsym.lab.provenance import provenance
 from probsym.lab.results import result_path, write_new
 from probsym.symmetrized import Symmetrized

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from probsym._internal.progress import Show
 from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, drawing_model, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
-from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
 from probsym.samplers import Batch, Haar
 from probsym.symmetrized import Symmetrized

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from probsym._internal.progress import Show
 from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions, Row, test_set
 from probsym.lab.engine import Engine
-from probsym.lab.progress import Show
 from probsym.symmetrized import Symmetrized
 
 BATCH = 100

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from probsym._internal.progress import Show
 from probsym.errors import ProbsymError
 from probsym.lab.analyses.analysis import (
     AT_ONCE,
@@ -20,7 +21,6 @@ from probsym.lab.analyses.analysis import (
 )
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples, Stored
-from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
 from probsym.samplers.couplings import COUPLINGS, INDEPENDENT
 from probsym.symmetrized import Symmetrized

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from probsym._internal.progress import Show
 from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions, Row, drawing_model, kept_weights_of, test_set
 from probsym.lab.analyses.concentration import concentrations
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
-from probsym.lab.progress import Show
 from probsym.lab.seeds import derived, seeded
 from probsym.symmetrized import Symmetrized
 

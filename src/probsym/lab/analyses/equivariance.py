@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.progress import Show
 from probsym.errors import RunError
 from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples
-from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
 from probsym.samplers.batch import zero_padding
 from probsym.signature import Signature

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.progress import Show
 from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions, Row, asked_of, kept_weights_of
 from probsym.lab.engine import Engine
-from probsym.lab.progress import Show
 from probsym.lab.seeds import derived, seeded
 from probsym.symmetrized import Symmetrized
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from probsym import bases, groups, nets, samplers
+from probsym._internal.progress import Show
 from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row
-from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
 from probsym.symmetrized import Symmetrized
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from probsym._internal.progress import Show
 from probsym.lab.analyses.analysis import Questions, Row, asked_of, precise, redrawing_model
 from probsym.lab.analyses.draws import counts_up_to, repeated, variance
 from probsym.lab.analyses.entropy import DRAWS, permutation_entropies
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
-from probsym.lab.progress import Show
 
 
 def by_sample_size(engine: Engine, questions: Questions, show: Show) -> list[Row]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from probsym._internal.progress import Show
 from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions, Row, drawing_model, numbers_of, test_set
 from probsym.lab.engine import Engine
-from probsym.lab.progress import Show
 from probsym.lab.seeds import derived
 
 TOLERANCES = (0.1, 0.02, 0.01, 0.005)

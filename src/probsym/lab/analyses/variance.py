@@ -6,11 +6,11 @@ import copy
 
 import torch
 
+from probsym._internal.progress import Show
 from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions, Row, asked_of, redrawing_model, weights_of
 from probsym.lab.analyses.draws import counts_up_to, repeated, variance
 from probsym.lab.engine import Engine
-from probsym.lab.progress import Show
 from probsym.lab.seeds import derived, seeded
 from probsym.samplers import Batch, Haar, Learned
 from probsym.symmetrized import Symmetrized

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -13,10 +13,10 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from probsym import bases, groups, nets, samplers
+from probsym._internal.progress import Show
 from probsym.data import Particles, nbody, nbody_chaos
-from probsym.data.nbody import Advance
 from probsym.lab.examples import Examples, Splits
-from probsym.lab.progress import Show, shown
+from probsym.lab.progress import shown
 from probsym.lab.recipe import Recipe, Settings, Task
 from probsym.nets import Features
 from probsym.samplers import Sampler
@@ -76,17 +76,17 @@ class NBody(Task):
         return {"loss": error, "mse": error}
 
 
-def _watched(simulated: Callable[[Advance], T]) -> T:
+def _watched(simulated: Callable[[Show], T]) -> T:
     """What is simulated, its progress shown: the first time only, since then it is in the cache."""
     with ExitStack() as stack:
         bars: list[Show] = []
 
-        def advance(done: int, total: int) -> None:
+        def show(done: int, total: int, note: str | Mapping[str, float]) -> None:
             if not bars:
                 bars.append(stack.enter_context(shown(Console(stderr=True), "simulations")))
-            bars[0](done, total, "of charged particles")
+            bars[0](done, total, note)
 
-        return simulated(advance)
+        return simulated(show)
 
 
 def as_examples(particles: Particles, first: int = 0) -> Examples:
