@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,9 +33,10 @@ class Features:
     own: Mapping[str, Tensor | Mapping[str, Tensor]] = field(default_factory=dict)
 
     @staticmethod
-    def of(name: str, value: Tensor) -> Features:
-        """The features with one field."""
-        return replace(Features(), **{name: value} if name in FIELDS else {"own": {name: value}})
+    def join(values: Mapping[str, Any]) -> Features:
+        """The features with these fields, by name; None for those that are not there."""
+        own = {name: value for name, value in values.items() if name not in FIELDS and value is not None}
+        return replace(Features(own=own), **{name: value for name, value in values.items() if name in FIELDS})
 
     def get(self, name: str) -> Tensor | Mapping[str, Tensor] | None:
         """A field by name; None if it is not there."""

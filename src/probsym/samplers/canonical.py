@@ -22,5 +22,7 @@ class Canonical(Learned):
     True
     """
 
-    def __init__(self, net: nn.Module, reads: Sequence[int] | None = None, tau: float = 0.01) -> None:
-        super().__init__(net, noise=0.0, tau=tau, reads=reads)
+    def __init__(
+        self, net: nn.Module, reads: Sequence[int] | None = None, tau: float = 0.01, input_gradient: bool = False
+    ) -> None:
+        super().__init__(net, noise=0.0, tau=tau, reads=reads, input_gradient=input_gradient)

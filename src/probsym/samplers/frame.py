@@ -10,7 +10,7 @@ from torch import Tensor
 from probsym.errors import GroupError, RangeError, SignatureError
 from probsym.groups.orthogonal import determinant_sign
 from probsym.ops import Order, descending, gram_schmidt
-from probsym.ops.eigenspaces import Eigenspaces, eigenspaces
+from probsym.ops.eigenspaces import Eigenspaces, eigenspaces, with_gradient
 from probsym.ops.jacobi import LARGEST, jacobi
 from probsym.ops.ranks import lexicographic_ranks
 from probsym.samplers import noise as noises
@@ -27,7 +27,7 @@ CLOSE = {torch.float32: 1e-5, torch.float64: 1e-9}
 
 
 class Frame(Sampler):
-    """Uniform on an equivariant frame; no gradient passes through it.
+    """Uniform on an equivariant frame. Principal axes are differentiated in the inputs; orders are locally constant.
 
     - "laplacian", for S on graphs: nodes sorted by the diagonals of the projectors on the eigenspaces of the Laplacian,
       space after space; nodes that agree in all may stand in any order.
@@ -88,10 +88,10 @@ class Frame(Sampler):
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         kind, n, d = self._plan(batch.signature)
         inputs = [(batch.inputs[i], batch.signature.inputs[i]) for i in self._read(batch.signature)]
+        if d is not None:
+            return self._pose(batch, noise, inputs, n, d)
+        assert n is not None
         with torch.no_grad():
-            if d is not None:
-                return self._pose(batch, noise, inputs, n, d)
-            assert n is not None
             if kind == "laplacian":
                 classes = spectral_ranks(_adjacency(*inputs[0], n), batch.masks.get(n))
             else:
@@ -132,12 +132,17 @@ class Frame(Sampler):
 
     def _pose(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], n: str | None, d: str) -> Draw:
         points = _rows(*inputs[0], d)
-        close = _closeness(points, batch.centroids.get(d), batch.dtype)
-        spaces = eigenspaces(points.mT @ points, close, _solver(points))
-        simple = spaces.simple()
-        each = Eigenspaces(spaces.vectors.unsqueeze(1), spaces.space.unsqueeze(1))
+        with torch.no_grad():
+            close = _closeness(points, batch.centroids.get(d), batch.dtype)
+            spaces = eigenspaces(points.mT @ points, close, _solver(points))
+            simple = spaces.simple()
+        vectors = spaces.vectors.unsqueeze(1)
+        if torch.is_grad_enabled() and points.requires_grad:
+            vectors = with_gradient(vectors, points.mT @ points, spaces.space)
+        # noise that is projected on a space of several dimensions gives a basis of it, as a function of the space alone
         drawn = noise.completion[d].double()
-        axes = gram_schmidt(torch.nn.functional.normalize(each.project(drawn), dim=-2), drawn)
+        projected = Eigenspaces(vectors, spaces.space.unsqueeze(1)).project(drawn)
+        axes = gram_schmidt(torch.nn.functional.normalize(projected, dim=-2), drawn)
         axes = _with_signs(axes) if self.exact else axes
         if not batch.groups[d].reflects:
             axes = _proper(axes)[:, :: 2 if self.exact else 1]
@@ -147,9 +152,10 @@ class Frame(Sampler):
         draws = rotation.shape[1]
         if n is not None:
             mask = batch.mask_of(n)
-            keys = torch.cat([_coordinates(x, term, n, d, axes) for x, term in inputs], -1)
-            tolerance = close.unsqueeze(1) * keys.abs().amax((-2, -1)).unsqueeze(-1)
-            classes = lexicographic_ranks(keys, tolerance, mask)
+            with torch.no_grad():
+                keys = torch.cat([_coordinates(x, term, n, d, axes) for x, term in inputs], -1)
+                tolerance = close.unsqueeze(1) * keys.abs().amax((-2, -1)).unsqueeze(-1)
+                classes = lexicographic_ranks(keys, tolerance, mask)
             ties = noise.ties[n].expand(-1, draws, -1)
             elements[n] = _ordered(classes, ties, mask)
             carriers[n] = Order(elements[n], mask)

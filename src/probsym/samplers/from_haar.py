@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import from_elements
 from probsym.samplers.noise import Noise
-from probsym.samplers.projection import by_axis, check_tau, entropy, project
+from probsym.samplers.projection import by_axis, check_tau, entropy, named_features, project
 from probsym.signature import Signature
 
 
@@ -32,6 +33,7 @@ class FromHaar(Sampler):
             (rows, order) as `Features`, or a tensor if one axis is bound.
         reads: which inputs the net reads, by number; all if None.
         tau: temperature of the relaxed permutation, or of the softmax.
+        input_gradient: as for `Learned`.
 
     >>> from probsym import Symmetrized, groups
     >>> sampler = FromHaar(torch.nn.Flatten())  # any net: here the scores are the numbers themselves
@@ -43,12 +45,18 @@ class FromHaar(Sampler):
     breaks_ties = True
     draws_elements = True
 
-    def __init__(self, net: Callable[..., Any], reads: Sequence[int] | None = None, tau: float = 0.01) -> None:
+    def __init__(
+        self,
+        net: Callable[..., Any],
+        reads: Sequence[int] | None = None,
+        tau: float = 0.01,
+        input_gradient: bool = False,
+    ) -> None:
         super().__init__()
         check_tau(tau)
         if not callable(net):
             raise SignatureError(f"Expected net to be a module or function (got {type(net).__name__})")
-        self.net, self.tau = net, float(tau)
+        self.net, self.tau, self.input_gradient = net, float(tau), input_gradient
         self.reads = as_reads(reads)
 
     def extra_repr(self) -> str:
@@ -73,8 +81,9 @@ class FromHaar(Sampler):
         if takes_mask(self.net, given=len(batch.masks) > 0):
             masks = {name: mask.flatten(0, 1) for name, mask in side.masks(batch).items()}
             options["mask"] = masks if len(masks) > 1 else next(iter(masks.values()), None)
-        found = _unfolded(self.net(*inputs, **options), len(batch), side.count)
-        features = by_axis(batch, found, side.count)
+        call = partial(self.net, **options)
+        named = named_features(batch, call, inputs, self.input_gradient, self.training)
+        features = by_axis(batch, _unfolded(named, len(batch), side.count), side.count)
         groups = batch.groups
         there = {key: groups[key].move(side.elements[key], z) for key, z in features.items()}
         return project(batch, there, noise, side.count, tau=self.tau)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from probsym.samplers.batch import Batch, zero_padding
 from probsym.samplers.counter_rng import counter_normal, counter_uniform
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Law, Noise
-from probsym.samplers.projection import by_axis, check_tau, entropy, project
+from probsym.samplers.projection import by_axis, check_tau, entropy, named_features, project
 from probsym.signature import Axis, Signature, Term
 
 EXTRA = "(noise)"
@@ -37,6 +38,8 @@ class Learned(Sampler):
         fixed_noise: noise that is a function of the example's id, which `model(..., index=ids)` gives, the draw and
             the entry. It does not move with the input, so the model is NOT equivariant: the paper's ablation.
         seed: of the fixed noise.
+        input_gradient: whether the straight-through gradient of orders and choices reaches the inputs too, for inputs
+            that come from a trainable encoder. The gradient in the inputs is then no longer that of the function.
 
     >>> from probsym import Symmetrized, groups, nets
     >>> sampler = Learned(nets.GIN(in_channels=2), noise=1.0, tau=0.01)
@@ -56,6 +59,7 @@ class Learned(Sampler):
         reads: Sequence[int] | None = None,
         fixed_noise: bool = False,
         seed: int = 0,
+        input_gradient: bool = False,
     ) -> None:
         super().__init__()
         if not 0 <= noise < float("inf"):
@@ -63,7 +67,7 @@ class Learned(Sampler):
         check_tau(tau)
         self.net, self.eta, self.tau = net, float(noise), float(tau)
         self.reads = as_reads(reads)
-        self.fixed_noise, self.seed = fixed_noise, seed
+        self.fixed_noise, self.seed, self.input_gradient = fixed_noise, seed, input_gradient
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -154,7 +158,9 @@ class Learned(Sampler):
             shape = len(batch), 1, batch.sizes[axis.key], self.extra_noise
             silent = torch.zeros(shape, dtype=batch.dtype, device=batch.device)
             inputs.insert(0, noise.inputs[0] if self.eta > 0 else silent)
-        features = by_axis(batch, self.net(*inputs, mask=self._net_mask(batch)), draws)
+        call = partial(self.net, mask=self._net_mask(batch))
+        found = named_features(batch, call, inputs, self.input_gradient, self.training)
+        features = by_axis(batch, found, draws)
         return project(batch, features, noise, draws, tau=self.tau, merge_ties=self.eta == 0)
 
     def losses(self, batch: Batch, draw: Draw) -> dict[str, Tensor]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +25,35 @@ def feature_field(group: Group) -> str:
     return group.feature_field
 
 
+def named_features(
+    batch: Batch, call: Callable[..., Any], inputs: Sequence[Tensor], input_gradient: bool, training: bool
+) -> Any:
+    """What a net makes of its inputs, with the gradient that the inputs are to get.
+
+    Orders and choices are locally constant, so scores and logits pass nothing to the inputs, unless `input_gradient`
+    asks for the straight-through gradient; vectors pass all. Parameters get theirs in any case. Where a net gives both,
+    and inputs require a gradient, it is called twice.
+    """
+    if input_gradient or not torch.is_grad_enabled() or not any(x.requires_grad for x in inputs):
+        return call(*inputs)
+    compared = {group.compares_features for group in batch.groups.values()}
+    still = [x.detach() for x in inputs]
+    if compared == {True}:
+        return call(*still)
+    if True not in compared:
+        return call(*inputs)
+    if training:  # with the same dropout
+        with torch.random.fork_rng([batch.device] if batch.device.type == "cuda" else []):
+            moving = call(*inputs)
+    else:
+        moving = call(*inputs)
+    constant = call(*still)
+    if not isinstance(moving, Features) or not isinstance(constant, Features):
+        return moving  # which is refused: one tensor cannot name elements of several groups
+    fields = {feature_field(group): group.compares_features for group in batch.groups.values()}
+    return Features.join({name: (constant if still else moving).get(name) for name, still in fields.items()})
+
+
 def by_axis(batch: Batch, found: object, draws: int) -> dict[str, Tensor]:
     """The features of every bound axis, (B, draws, ...) in at least float32, checked."""
     groups = batch.groups
@@ -31,7 +61,7 @@ def by_axis(batch: Batch, found: object, draws: int) -> dict[str, Tensor]:
         fields = sorted({feature_field(group) for group in groups.values()})
         if len(groups) != 1:
             raise SignatureError(f"Expected the net to return Features with {fields} (got one tensor)")
-        found = Features.of(fields[0], found)
+        found = Features.join({fields[0]: found})
     if not isinstance(found, Features):
         raise SignatureError(f"Expected the net to return a tensor or Features (got {type(found).__name__})")
     return {key: _checked(batch, key, _pick(batch, found, key), draws) for key in groups}
