@@ -12,6 +12,7 @@ BUILT_INS = {
     "MaskError": ValueError,
     "GroupError": ValueError,
     "RangeError": ValueError,
+    "DerivativeError": RuntimeError,
     "RankError": ArithmeticError,
     "NonFiniteError": ArithmeticError,
     "CheckpointError": ValueError,

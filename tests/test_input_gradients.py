@@ -72,12 +72,41 @@ def test_gradients_are_central_differences(setting: str, sampler: str, masking: 
     assert errors(model, inputs, mask) < 1e-6
 
 
-@pytest.mark.parametrize("setting", ["O(3)", "S x SE(3)", "SO(3)"])
-@pytest.mark.parametrize("sampler", ["Frame", "Frame draws", "Haar"])
-def test_second_derivatives_of_frames_are_central_differences(setting: str, sampler: str) -> None:
+@pytest.mark.parametrize(("setting", "sampler"), CASES)
+def test_second_derivatives_are_central_differences(setting: str, sampler: str) -> None:
     case = SETTINGS[setting]
     inputs, mask = generic_inputs(case, "none")
     assert errors(make_model(case, case.outputs[-1], sampler, torch.float64), inputs, mask, order=2) < 1e-5
+
+
+@pytest.mark.parametrize("masking", ["none", "holes"])
+@pytest.mark.parametrize(("setting", "sampler"), [one for one in CASES if one[0] in ("SO(3)", "E(3)", "O(5)")])
+def test_forces_can_be_learned(setting: str, sampler: str, masking: str) -> None:
+    """The derivative of a force in the parameters, those of the sampler among them, is a central difference."""
+    case = SETTINGS[setting]
+    inputs, mask = generic_inputs(case, masking)
+    model = make_model(case, case.outputs[0], sampler, torch.float64)
+    noise = model.noise(*inputs, mask=mask, generator=torch.Generator().manual_seed(2))
+    parameters = [one for one in model.parameters() if one.requires_grad]
+    generator = torch.Generator().manual_seed(3)
+    directions = [torch.randn(one.shape, dtype=one.dtype, generator=generator) for one in parameters]
+
+    def misfit() -> Tensor:
+        x = inputs[0].detach().requires_grad_()
+        energy = model(x, *inputs[1:], mask=mask, noise=noise).square().sum()
+        (force,) = torch.autograd.grad(energy, x, create_graph=True)
+        return (torch.where(force.abs() < 10, force, 0) - 0.1).square().sum()
+
+    found = torch.autograd.grad(misfit(), parameters, materialize_grads=True)
+    along = sum((g * v).sum() for g, v in zip(found, directions, strict=True))
+    values = []
+    for sign in (1, -2):
+        with torch.no_grad():
+            for one, v in zip(parameters, directions, strict=True):
+                one.add_(sign * STEP * v)
+        values.append(misfit().detach())
+    wanted = (values[0] - values[1]) / (2 * STEP)
+    assert float((along - wanted).abs() / wanted.abs()) < 1e-5
 
 
 def test_repeated_eigenvalues_have_finite_gradients_that_are_those_of_the_function() -> None:

@@ -37,6 +37,10 @@ class RangeError(ProbsymError, ValueError):
     """A number is outside the range in which the operation is defined."""
 
 
+class DerivativeError(ProbsymError, RuntimeError):
+    """A derivative was asked for that is not there."""
+
+
 class RankError(ProbsymError, ArithmeticError):
     """Features do not span the space and no noise was given to complete them."""
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, RangeError, ShapeError
+from probsym.errors import DerivativeError, DtypeError, RangeError, ShapeError
 from probsym.ops import relaxation, soft_sort
 from tests.ops.dense_sort import DenseSort, dense_sort
 
@@ -477,3 +477,52 @@ def test_what_cannot_be_blended_or_named_twice_is_refused() -> None:
         soft_sort(torch.randn(3)).sort(torch.randn(3, 3), (-1, 1))
     with pytest.raises(RangeError, match="Expected relax to be None or True"):
         soft_sort(torch.randn(3), soft=True, relax=False)
+
+
+# second derivatives
+
+MOVES = {
+    "sort": lambda order, x: order.sort(x, -2),
+    "sort pairs": lambda order, x: order.sort(x, (-2, -1)),
+    "unsort": lambda order, x: order.unsort(x, -2),
+    "both": lambda order, x: order.unsort(order.sort(x, -2).tanh() * torch.arange(1.0, 6).to(x).view(5, 1), -2),
+}
+DENSE_MOVES = {
+    "sort": lambda matrix, x: matrix.mT @ x,
+    "sort pairs": lambda matrix, x: matrix.mT @ x @ matrix,
+    "unsort": lambda matrix, x: matrix @ x,
+    "both": lambda matrix, x: matrix @ ((matrix.mT @ x).tanh() * torch.arange(1.0, 6).to(x).view(5, 1)),
+}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", MOVES)
+def test_derivatives_in_the_inputs_and_then_in_the_scores_are_those_of_the_dense_form(name: str, masked: bool) -> None:
+    """Those of y = P x + (R - stop(R)) x, with R the relaxed permutation."""
+    generator = torch.Generator().manual_seed(0)
+    x, v = (torch.randn(3, 5, 5, dtype=torch.float64, generator=generator) for _ in range(2))
+    scores = torch.randn(3, 5, dtype=torch.float64, generator=generator)
+    mask = torch.tensor([[1, 1, 0, 1, 1], [1, 0, 1, 1, 0], [1, 1, 1, 1, 1]]).bool() if masked else None
+    if mask is not None:
+        x = x * mask.unsqueeze(-1) * mask.unsqueeze(-2)
+    found = []
+    for ours in (True, False):
+        leaf, z = x.clone().requires_grad_(), scores.clone().requires_grad_()
+        if ours:
+            y = MOVES[name](soft_sort(z, mask=mask, tau=0.3), leaf)
+        else:
+            y = DENSE_MOVES[name](dense_sort(z, mask, tau=0.3).straight_through(), leaf)
+        (first,) = torch.autograd.grad((y.square() + 0.3 * y**3).sum(), leaf, create_graph=True)
+        found.append(torch.autograd.grad((first * v).sum(), (leaf, z), materialize_grads=True))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    assert bool(found[0][1].abs().max() > 1e-3)
+
+
+def test_second_derivatives_in_the_scores_are_refused_by_name() -> None:
+    z = torch.randn(2, 5, dtype=torch.float64, requires_grad=True)
+    for value in (soft_sort(z, tau=0.3).sort(torch.randn(2, 5, dtype=torch.float64)).square().sum(),
+                  soft_sort(z, tau=0.3).entropy().sum()):  # fmt: skip
+        (first,) = torch.autograd.grad(value, z, create_graph=True)
+        with pytest.raises(DerivativeError, match="to be differentiated once"):
+            torch.autograd.grad(first.sum(), z)

@@ -81,7 +81,7 @@ def _unpair(gradient: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:
     own = gradient.sum(1)
     if index is None:
         return gradient.sum(3), own
-    near = torch.zeros_like(own).flatten(1, 2).index_add_(1, index.flatten(), gradient.flatten(1, 3))
+    near = torch.zeros_like(own).flatten(1, 2).index_add(1, index.flatten(), gradient.flatten(1, 3))
     return near.view(own.shape), own
 
 
@@ -137,7 +137,6 @@ class _Products(torch.autograd.Function):
         return _products(index, *ends)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         index, *ends = ctx.saved_tensors
         own, across, direction = gradients
@@ -145,7 +144,7 @@ class _Products(torch.autograd.Function):
         parts = []
         for near_q, own_q, near_k, own_k in _blocks(*ends):
             q, k = _pair(near_q, own_q, index), _pair(near_k, own_k, index)
-            to_q, to_k = (own * q).addcmul_(across, k), (direction * k).addcmul_(across, q)
+            to_q, to_k = torch.addcmul(own * q, across, k), torch.addcmul(direction * k, across, q)
             parts.append((*_unpair(to_q, index), *_unpair(to_k, index)))
         return None, *_joined(parts)
 
@@ -160,7 +159,6 @@ class _Pool(torch.autograd.Function):
         return pooled
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         index, share, a, b, *ends = ctx.saved_tensors
         to_a, to_b, parts = None, None, []

@@ -24,7 +24,7 @@ class VNDGCNN(RemembersArguments, nn.Module):
     `forward(*vectors, mask=None)`: `in_channels` tensors (B, K, n, d) or (B, n, d), mask booleans (B, n). scores
     (B, K, n), zero on padding; vectors (B, K, d, d), the columns following the input as Q Z. A column that vanishes by
     the input's symmetry is exactly zero. Neighbours at the same distance are all used, as long as there are at most
-    16 points or 8 such neighbours. It can be differentiated once, not twice.
+    16 points or 8 such neighbours.
 
     Dropout takes whole vectors out of the second convolution, so it acts on the scores and never on the frame.
 

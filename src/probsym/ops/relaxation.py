@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product, sums_of
+from probsym.ops.differentiated_once import differentiated_once
 from probsym.ops.moments import moments
 from probsym.ops.sinkhorn import sinkhorn
 
@@ -128,7 +129,10 @@ class _StraightThrough(torch.autograd.Function):
         if not any(ctx.needs_input_grad[1:5]):
             return gradients[0], *(None for _ in range(7))
         found = _dense_gradients if ctx.low is not None else _kernel_gradients
-        return gradients[0], *found(x, gradients[0], kernel, ctx), None, None, None
+        moved = gradients[0]
+        if torch.is_grad_enabled():  # to be differentiated again: what x gets depends on the relaxation as well
+            moved = _StraightThrough.apply(moved, *kernel, ctx.axes, not ctx.outwards, ctx.low)
+        return moved, *found(x, gradients[0], kernel, ctx), None, None, None
 
 
 class _SoftProduct(torch.autograd.Function):
@@ -152,14 +156,15 @@ class _Entropy(torch.autograd.Function):
     def forward(ctx: Any, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, normalised: bool) -> Tensor:
         with torch.autocast(points.device.type, enabled=False):
             value, sums = entropy_sums(points, rate, a, b, normalised)
-            ctx.save_for_backward(*_from_sums(sums, points, rate))
+            ctx.save_for_backward(points, rate, a, b, *_from_sums(sums, points, rate))
         return value
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        points, rate, a, b = ctx.saved_tensors
+        *sources, points, rate, a, b = ctx.saved_tensors
         each = gradients[0].unsqueeze(1)
-        return each * points, gradients[0] * rate, each * a, each * b, None
+        found = each * points, gradients[0] * rate, each * a, each * b
+        return *differentiated_once("the gradient of the entropy", found, gradients[0], *sources), None
 
 
 def _kernel_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx: Any) -> tuple[Tensor, ...]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym.ops import sinkhorn_doubling
+from probsym.ops.differentiated_once import differentiated_once
 
 LONGEST_FUSED = 2048
 """Points of a line up to which a GPU keeps all of it in registers."""
@@ -58,12 +59,14 @@ class _Sinkhorn(torch.autograd.Function):
         return tuple(history[end].t().clone() for end in _ends(steps, symmetric))
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         grad_a, grad_b = gradients
         points, rate, real, history, slopes = ctx.saved_tensors
-        place = _unscale(points, rate, real, history, slopes, grad_a, grad_b, ctx.symmetric)
-        grad_rate = (place * (points[:, :1] - points)).sum(1)
-        return -rate.unsqueeze(1) * place, grad_rate, None, None, None
+        with torch.no_grad():
+            place = _unscale(points, rate, real, history, slopes, grad_a, grad_b, ctx.symmetric)
+            found = -rate.unsqueeze(1) * place, (place * (points[:, :1] - points)).sum(1)
+        once = differentiated_once("the gradient of Sinkhorn's scaling", found, points, rate, grad_a, grad_b)
+        return *once, None, None, None
 
 
 def _ends(steps: int, symmetric: bool) -> tuple[int, int]:
