@@ -471,7 +471,7 @@ def test_autocast() -> None:
 
 def test_autocast_with_outputs_of_two_precisions() -> None:
     """As on a GPU, where autocast leaves logits in half precision and their softmax in float32."""
-    linear = nn.Linear(8, 3)
+    linear = nn.Linear(8, 3).requires_grad_(False)
     model = Symmetrized(lambda x: (linear(x.flatten(1)), linear(x.flatten(1)).float()), "n c -> k, k", {"n": S})
     with torch.autocast("cpu", torch.bfloat16):
         first, second = model(torch.randn(2, 4, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.base_outputs import as_outputs
+from probsym._internal.callables import hidden_modules, takes_mask
 from probsym._internal.checks import check_size
 from probsym._internal.saving import Saved
-from probsym._internal.takes_mask import takes_mask
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, Outputs, joint_weights, one_or_all
 from probsym.groups import Group
@@ -52,6 +54,9 @@ class Symmetrized(Saved, nn.Module):
             averaged as a vector, without the centroid, which comes with the input. Adding the input inside the base
             gives the same output but another gradient: it then goes through two sorts, whose straight-through
             gradients do not cancel.
+        output_keys: the names of the outputs, for a base that returns a mapping such as a ModelOutput, or a dataclass,
+            with more than the signature has; all of them in their order if None.
+        mask_argument: what the base calls its mask, such as "attention_mask".
 
     The base must not write to its inputs, which may be the caller's.
 
@@ -72,6 +77,8 @@ class Symmetrized(Saved, nn.Module):
         chunk: int | None = None,
         eval_coupling: str | None = None,
         residual: int | None = None,
+        output_keys: Sequence[str] | None = None,
+        mask_argument: str = "mask",
     ) -> None:
         super().__init__()
         if not callable(base):
@@ -89,7 +96,16 @@ class Symmetrized(Saved, nn.Module):
         if eval_coupling is not None:
             check_coupling(eval_coupling, self.sampler, self.signature)
         self.residual = _check_residual(residual, self.signature)
-        self._base_takes_mask, self._base_takes_none = takes_mask(base), takes_mask(base, given=False)
+        self.output_keys = _check_keys(output_keys, self.signature)
+        self.mask_argument = mask_argument
+        self._base_takes_mask = takes_mask(base, name=mask_argument)
+        self._base_takes_none = takes_mask(base, given=False, name=mask_argument)
+        if hidden := hidden_modules(base):
+            warnings.warn(
+                f"Expected base to be a module, so that what is in it is trained and saved with the model (got a "
+                f"function around {', '.join(hidden)})",
+                stacklevel=2,
+            )
 
     def extra_repr(self) -> str:
         groups = ", ".join(f"{key!r}: {group!r}" for key, group in self.signature.groups.items())
@@ -107,6 +123,7 @@ class Symmetrized(Saved, nn.Module):
         noise: Noise | None = None,
         index: Tensor | None = None,
         coupling: str | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> Any:
         """The average over the draws, (B, ...): a tensor, or a tuple where the signature has several outputs.
 
@@ -117,7 +134,7 @@ class Symmetrized(Saved, nn.Module):
         numbers = self._noise(sampler, batch, samples, generator, noise, self._coupling(sampler, coupling))
         average = Average(statistics=False)
         for draw in self._draws(sampler, batch, numbers, self.chunk):
-            average.add(self._values(batch, draw), draw)
+            average.add(self._values(batch, draw, extra), draw)
         return self._finished(outline, batch, average)
 
     def estimate(
@@ -133,6 +150,7 @@ class Symmetrized(Saved, nn.Module):
         index: Tensor | None = None,
         keep_values: bool = False,
         coupling: str | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> Estimate:
         """The average with its standard error, the elements drawn, and the losses for training.
 
@@ -152,6 +170,8 @@ class Symmetrized(Saved, nn.Module):
             coupling: how the draws of one input depend on each other: "independent", "antithetic", "quasi" or
                 "stratified", of which `probsym.samplers.couplings` says more; the model's own in evaluation if None.
                 With `noise`, how that was drawn, which the standard error must know.
+            extra: more for the base, by keyword. The group does not act on it. Tensors of batch size B are repeated for
+                the draws, everything else passes as it is.
         """
         if tol is not None and (not isinstance(tol, int | float) or not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
@@ -172,7 +192,7 @@ class Symmetrized(Saved, nn.Module):
             wanted = samples if tol is None else self._round(samples, average.count, max_samples, block or 1)
             numbers = self._noise(sampler, batch, wanted, generator, noise, coupling, start=average.count)
             for draw in self._draws(sampler, batch, numbers, chunk):
-                values = self._values(batch, draw)
+                values = self._values(batch, draw, extra)
                 average.add(values, draw)
                 chunks.append(draw)
                 if keep_values:
@@ -284,17 +304,20 @@ class Symmetrized(Saved, nn.Module):
                     found[name] = found[name] + share if name in found else share
         return found
 
-    def _values(self, batch: Batch, draw: Draw) -> tuple[Tensor, ...]:
+    def _values(self, batch: Batch, draw: Draw, extra: Mapping[str, Any] | None) -> tuple[Tensor, ...]:
         """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...)."""
         rows = len(batch) * draw.count
         folded = [x.reshape(rows, *x.shape[2:]) for x in draw.undo(batch)]
+        options = {
+            name: one.repeat_interleave(draw.count, 0)
+            if isinstance(one, Tensor) and one.dim() and len(one) == len(batch)
+            else one
+            for name, one in (extra or {}).items()
+        }
         if self._base_takes_none if batch.mask_names is None else self._base_takes_mask:
             masks = {name: one.reshape(rows, one.shape[-1]) for name, one in draw.masks(batch).items()}
-            seen: Any = masks if batch.mask_names else next(iter(masks.values()), None)
-            found = self.base(*folded, mask=seen)
-        else:
-            found = self.base(*folded)
-        outputs = tuple(found) if isinstance(found, tuple | list) else (found,)
+            options[self.mask_argument] = masks if batch.mask_names else next(iter(masks.values()), None)
+        outputs = as_outputs(self.base(*folded, **options), self.output_keys, len(self.signature.outputs))
         self.signature.check_outputs(outputs, batch.sizes, batch=rows)
         return draw.apply(batch, [y.unflatten(0, (len(batch), draw.count)) for y in outputs])
 
@@ -359,6 +382,15 @@ def _check_residual(residual: int | None, signature: Signature) -> int | None:
             f"Expected the output to be '{term}', as input {residual} that is added (got '{signature}')"
         )
     return residual
+
+
+def _check_keys(keys: Sequence[str] | None, signature: Signature) -> tuple[str, ...] | None:
+    """One name for every output, or None."""
+    if keys is None:
+        return None
+    if isinstance(keys, str) or len(keys) != len(signature.outputs) or not all(isinstance(one, str) for one in keys):
+        raise SignatureError(f"Expected output_keys to name {len(signature.outputs)} outputs (got {keys!r})")
+    return tuple(keys)
 
 
 def _settled(average: Average, tol: float, max_samples: int) -> bool:

@@ -55,7 +55,7 @@ def test_arguments_have_names_and_defaults() -> None:
 
 def test_a_subclass_remembers_its_own_arguments_not_those_of_its_parent() -> None:
     assert Wider(3).arguments == {"size": 3}
-    assert set(samplers.Canonical(nets.GIN(2)).arguments) == {"net", "reads", "tau"}
+    assert set(samplers.Canonical(nets.GIN(2)).arguments) == {"net", "reads", "tau", "input_gradient"}
 
 
 def test_a_module_is_looked_up_as_it_is_now() -> None:

@@ -173,16 +173,19 @@ def test_every_registered_name_is_among_the_cases() -> None:
     assert [name for name in GROUPS if f'"group": "{name}"' not in text] == []
 
 
-def test_the_residual_is_kept_and_older_files_have_none(tmp_path: Path) -> None:
+def test_what_came_later_is_kept_and_older_files_have_it_not(tmp_path: Path) -> None:
     base, inputs = MADE["SequenceTransformer"](), graphs()
-    model = Symmetrized(lambda x, a: x.tanh(), "n c, n n -> n c", {"n": S}, samples=2, residual=0)
+    options = {"output_keys": ("y",), "mask_argument": "real"}
+    model = Symmetrized(lambda x, a: {"y": x.tanh()}, "n c, n n -> n c", {"n": S}, samples=2, residual=0, **options)
     saved(model, tmp_path / "new")
     loaded = Symmetrized.from_pretrained(tmp_path / "new", base=model.base)
-    assert loaded.residual == 0
+    assert (loaded.residual, loaded.output_keys, loaded.mask_argument) == (0, ("y",), "real")
     assert_same(loaded, model, *inputs)
     saved(on_graphs(base), tmp_path / "old")
-    edited(tmp_path / "old", lambda config: config.pop("residual"))
-    assert Symmetrized.from_pretrained(tmp_path / "old").residual is None
+    for name in ("residual", "output_keys", "mask_argument"):
+        edited(tmp_path / "old", lambda config, name=name: config.pop(name) and None)
+    older = Symmetrized.from_pretrained(tmp_path / "old")
+    assert (older.residual, older.output_keys, older.mask_argument) == (None, None, "mask")
 
 
 def test_numbers_and_chunks_are_kept(tmp_path: Path) -> None:

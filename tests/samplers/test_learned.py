@@ -378,7 +378,7 @@ def test_fixed_noise_needs_an_index():
 
 def test_autocast_does_not_reach_the_sampler():
     net, seen = Spy((0,)), []
-    linear = nn.Linear(2, 2)
+    linear = nn.Linear(2, 2).requires_grad_(False)
     model = Symmetrized(lambda x: seen.append(linear(x).dtype) or x[:, 0], "n c -> c", S, samplers.Learned(net))
     with torch.autocast("cpu", torch.bfloat16):
         model(torch.randn(2, 3, 2))

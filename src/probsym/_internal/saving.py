@@ -99,6 +99,8 @@ def describe(model: Symmetrized) -> dict[str, Any]:
         "chunk": model.chunk,
         "eval_coupling": model.eval_coupling,
         "residual": model.residual,
+        "output_keys": _written(model.output_keys),
+        "mask_argument": model.mask_argument,
     }
 
 
@@ -115,8 +117,9 @@ def build(config: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> 
     if config.get("library_name") != "probsym" or config.get("format") != FORMAT:
         found = {key: config.get(key) for key in ("library_name", "format")}
         raise CheckpointError(f"Expected the configuration of a probsym model, format {FORMAT} (got {found})")
-    known = ("signature", "groups", "base", "sampler", "samples", "eval_samples", "chunk", "eval_coupling", "residual")
-    config = {"eval_coupling": None, "residual": None, **config}  # which came later than the others
+    later = {"eval_coupling": None, "residual": None, "output_keys": None, "mask_argument": "mask"}
+    known = ("signature", "groups", "base", "sampler", "samples", "eval_samples", "chunk", *later)
+    config = {**later, **config}
     wrong = sorted(set(parts or {}) - set(known)) or [name for name in known if name not in config]
     if wrong:
         raise CheckpointError(f"Expected the parts {', '.join(known)} (got {wrong[0]!r} wrong)")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from probsym import groups, nets, samplers
-from probsym._internal.takes_mask import takes_mask
+from probsym._internal.callables import takes_mask
 from probsym.lab.recipe import Settings
 from probsym.samplers import Sampler
 from probsym.symmetrized import Symmetrized

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.callables import takes_mask
 from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
-from probsym._internal.takes_mask import takes_mask
 from probsym.errors import GroupError, MaskError, ShapeError
 from probsym.groups import Group
 from probsym.groups.base import Axis

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probsym._internal.takes_mask import takes_mask
+from probsym._internal.callables import takes_mask
 from probsym.errors import SignatureError
 from probsym.nets.features import Features
 from probsym.samplers import noise as noises

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from probsym import Symmetrized, bases, groups, nets, samplers
-from probsym._internal.takes_mask import takes_mask
+from probsym._internal.callables import hidden_modules, takes_mask
 from probsym.errors import (
     DtypeError,
     GroupError,
@@ -44,7 +44,7 @@ class Called:
 WITH_MASK: dict[str, Callable[[], Callable]] = {
     "module": Masked,
     "function": lambda: lambda x, mask: mask.sum(1).float(),
-    "method": lambda: Masked().method,
+    "method": lambda: Masked().requires_grad_(False).method,
     "object": Called,
     "partial": lambda: functools.partial(lambda k, x, mask: mask.sum(1).float(), 1),
     "compiled module": lambda: torch.compile(Masked(), backend="eager"),
@@ -234,7 +234,7 @@ OUTPUTS = {
     "size": (lambda x: x[:, :2], "n c", ShapeError, r"output 0 \('n c'\) to have size 4 on axis 'n' \(got 2\)"),
     "batch": (lambda x: x[:2, 0], "c", ShapeError, r"output 0 \('c'\).* batch size 6 .*\(got 2\)"),
     "batch of the second": (lambda x: (x, x[:2, 0]), "n c, c", ShapeError, r"output 1 \('c'\) to have batch size 6"),
-    "mapping": (lambda x: {"y": x[:, 0]}, "c", DtypeError, r"output 0 \('c'\) to be a tensor \(got dict\)"),
+    "mapping of words": (lambda x: {"y": "z"}, "c", DtypeError, r"output 0 \('c'\) to be a tensor \(got str\)"),
 }
 
 
@@ -252,3 +252,33 @@ def test_outputs_may_be_lists_or_tuples(kind: type) -> None:
     assert isinstance(one, torch.Tensor)
     assert isinstance(two, tuple)
     assert torch.equal(two[1], X)
+
+
+def test_functions_that_hide_modules_are_found() -> None:
+    layer, frozen = nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False)
+
+    def closed(x: torch.Tensor) -> torch.Tensor:
+        return layer(x)
+
+    for function in (closed, layer.forward, functools.partial(layer, bias=None), functools.partial(print, layer)):
+        assert hidden_modules(function) == ["Linear"]
+    for function in (layer, frozen.forward, lambda x: frozen(x) + 1, len, functools.partial(len)):
+        assert hidden_modules(function) == []
+    with pytest.warns(UserWarning, match=r"Expected base to be a module.*\(got a function around Linear\)"):
+        Symmetrized(closed, "n -> n", {"n": groups.S()})
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_masks_go_by_the_name_that_the_base_has_for_them(takes: bool) -> None:
+    seen = []
+
+    def base(x: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
+        seen.append(attention_mask)
+        return x[:, 0]
+
+    mask = torch.tensor([[True, False, True]])
+    options = {"mask_argument": "attention_mask"} if takes else {}
+    Symmetrized(base, "n c -> c", {"n": groups.S()}, samples=2, **options)(torch.randn(1, 3, 2), mask=mask)
+    assert (seen[0] is not None) == takes
+    if takes:
+        assert seen[0].tolist() == [[True, True, False]] * 2

@@ -1,0 +1,64 @@
+"""Inspect callables: whether they take a mask, and whether they hide modules."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from torch import nn
+
+
+def takes_mask(function: Callable[..., Any], *, given: bool = True, name: str = "mask") -> bool:
+    """Whether a module or function is to be called with `mask=`: it has such a parameter, or takes any by keyword.
+
+    `name` is what it calls its mask.
+
+    Where no mask was given, only one that has the parameter is told so.
+
+    Modules that were compiled, or wrapped for parallel training, are asked for what they wrap.
+
+    >>> takes_mask(lambda x, mask=None: x), takes_mask(lambda x: x)
+    (True, False)
+    """
+    for inner in ("_orig_mod", "module"):
+        wrapped = getattr(function, inner, None)
+        if isinstance(wrapped, nn.Module) and _passes_on(function):
+            return takes_mask(wrapped, given=given, name=name)
+    parameters = _parameters(function)
+    return name in parameters or (
+        given and any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    )
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(getattr(function, "forward", function)).parameters
+    except (TypeError, ValueError):  # some builtins have no signature
+        return {}
+
+
+def _passes_on(function: Callable[..., Any]) -> bool:
+    """Whether it takes whatever it is given, as wrappers do."""
+    kinds = {one.kind for one in _parameters(function).values()}
+    return {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds or not kinds
+
+
+def hidden_modules(function: Callable[..., Any]) -> list[str]:
+    """The modules with trainable parameters that a plain function reaches though no module holds them, by class.
+
+    Those that it closes over, that are bound to it by `functools.partial`, or whose method it is.
+
+    >>> layer = nn.Linear(2, 2)
+    >>> hidden_modules(layer.forward), hidden_modules(layer), hidden_modules(len)
+    (['Linear'], [], [])
+    """
+    if isinstance(function, nn.Module):
+        return []
+    inner = getattr(function, "func", None)  # of a partial
+    found: list[Any] = [] if inner is None else [inner, *function.args, *function.keywords.values()]  # type: ignore[attr-defined]
+    found.append(getattr(function, "__self__", None))
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # an empty cell
+            found.append(cell.cell_contents)
+    modules = [one for one in found if isinstance(one, nn.Module)]
+    return [type(one).__name__ for one in modules if any(p.requires_grad for p in one.parameters())]

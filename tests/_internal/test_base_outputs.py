@@ -1,0 +1,113 @@
+"""Bases that return more than tensors, and want more than inputs."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from probsym import Symmetrized, groups
+from probsym._internal.base_outputs import as_outputs
+from probsym.errors import SignatureError
+
+S = {"n": groups.S()}
+
+
+@dataclass
+class Found:
+    logits: Tensor
+    hidden: Tensor | None = None
+
+
+def forms(y: Tensor) -> dict[str, Any]:
+    return {
+        "tensor": y,
+        "list": [y],
+        "dict": {"logits": y},
+        "ordered": OrderedDict(logits=y),
+        "dataclass": Found(y),
+    }
+
+
+@pytest.mark.parametrize("form", forms(torch.zeros(1)))
+def test_every_form_of_one_output(form: str) -> None:
+    model = Symmetrized(lambda x: forms(x[:, 0])[form], "n c -> c", S, samples=50)
+    x = torch.randn(2, 4, 3)
+    generator = torch.Generator().manual_seed(0)
+    wanted = Symmetrized(lambda x: x[:, 0], "n c -> c", S, samples=50)(x, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(model(x, generator=generator), wanted)
+
+
+def test_outputs_are_chosen_by_name() -> None:
+    def base(x: Tensor) -> dict[str, Any]:
+        return {"loss": None, "each": x, "first": x[:, 0], "layers": (x, x)}
+
+    model = Symmetrized(base, "n c -> c, n c", S, output_keys=("first", "each"))
+    first, each = model(torch.randn(2, 4, 3))
+    assert (first.shape, each.shape) == ((2, 3), (2, 4, 3))
+    named = Symmetrized(lambda x: Found(x[:, 0], x), "n c -> c", S, output_keys=["logits"])
+    assert named(torch.randn(2, 4, 3)).shape == (2, 3)
+
+
+def test_a_model_of_the_transformers_library() -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    bert = transformers.BertModel(transformers.BertConfig(**shape, vocab_size=5), add_pooling_layer=False)
+
+    class Tokens(nn.Module):
+        """The library's models take embeddings by keyword only."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.bert = bert
+
+        def forward(self, x: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
+            seen = None if attention_mask is None else attention_mask.long()
+            return self.bert(inputs_embeds=x, attention_mask=seen, **options)
+
+    model = Symmetrized(
+        Tokens(), "n c -> n c", S, samples=2, output_keys=("last_hidden_state",), mask_argument="attention_mask"
+    )
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    found = model(torch.randn(2, 3, 8), mask=mask, extra={"output_hidden_states": True})
+    assert found.shape == (2, 3, 8)
+    assert not found[0, 2].any()
+
+
+def test_extra_inputs_are_repeated_for_the_draws_or_pass_as_they_are() -> None:
+    seen = []
+
+    def base(x: Tensor, *, time: Tensor, table: Tensor, name: str) -> Tensor:
+        seen.append((time, table, name))
+        return x[:, 0] + time.unsqueeze(1)
+
+    model = Symmetrized(base, "n c -> c", S, samples=6, chunk=4)
+    x, time, table = torch.zeros(3, 4, 2), torch.arange(3.0), torch.rand(7, 2)
+    extra = {"time": time, "table": table, "name": "a"}
+    assert torch.equal(model(x, extra=extra), time.unsqueeze(1).expand(3, 2))
+    assert [one[0].tolist() for one in seen] == [sorted([0.0, 1.0, 2.0] * 4), sorted([0.0, 1.0, 2.0] * 2)]
+    assert all(one[1] is table and one[2] == "a" for one in seen)
+    assert torch.equal(model.estimate(x, extra=extra).mean, model.estimator()(x, extra=extra).mean)
+
+
+@pytest.mark.parametrize(
+    ("found", "keys", "count", "message"),
+    [
+        ({"a": 1, "b": 2}, None, 1, r"1 outputs, or output_keys= to choose them \(got a, b\)"),
+        ({"a": 1}, ("b",), 1, r"'b', which output_keys names \(got a\)"),
+        (torch.zeros(1), ("b",), 1, r"'b', which output_keys names \(got no names\)"),
+        ({}, ("b",), 1, r"'b', which output_keys names \(got none\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(found: Any, keys: Any, count: int, message: str) -> None:
+    with pytest.raises(SignatureError, match=message):
+        as_outputs(found, keys, count)
+
+
+@pytest.mark.parametrize("keys", ["ab", ("a",), ("a", "b", "c"), (1, 2)])
+def test_keys_name_every_output(keys: Any) -> None:
+    with pytest.raises(SignatureError, match="Expected output_keys to name 2 outputs"):
+        Symmetrized(lambda x: (x, x), "n -> n, n", S, output_keys=keys)
