@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from probsym.samplers.learned import Learned
-from probsym.symmetrized import Mask, Symmetrized
-from probsym.testing.margins import unclear_draws
-from probsym.testing.moved import Moved, as_list, evaluating
+from probsym.groups import Group
+from probsym.samplers.noise import Noise
+from probsym.symmetrized import Mask
+from probsym.testing.moved import Moved, evaluating
+from probsym.testing.subject import Subject, Values
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 
@@ -25,8 +27,10 @@ class Equivariance(NamedTuple):
 
 
 def assert_equivariant(
-    model: Symmetrized,
+    model: Callable[..., Any],
     *inputs: Tensor,
+    signature: str | None = None,
+    groups: Mapping[str, Group] | None = None,
     mask: Mask | None = None,
     samples: int | None = None,
     generator: torch.Generator | None = None,
@@ -37,65 +41,87 @@ def assert_equivariant(
 
     Samplers that list elements may list them in another order for g x, so for them the averages are compared. Draws
     that rounding may decide say nothing: two scores or logits are too close, or vectors that name a rotation nearly
-    fail to span. They are counted and left out. The model is run in evaluation mode.
+    fail to span. They are counted and left out. A module is run in evaluation mode.
 
     Args:
-        model: a `Symmetrized`.
+        model: a `Symmetrized`, or any other module or function that returns the same for the same inputs.
         inputs: a batch for it.
+        signature, groups: how inputs and outputs transform, for a model that is no `Symmetrized`.
         mask: as the model takes it.
         samples: draws for each batch item; the model's own number if None.
         generator: source of g and of the noise.
         index: the number of each example, for samplers with fixed noise.
         tolerance: largest error allowed, relative to the largest value or 1; 1e-9 in float64, 1e-4 in float32.
 
-    Raises AssertionError with the error found.
+    Raises AssertionError with the error found, for each axis apart, and the batch item where it is largest.
 
-    >>> from probsym import groups
+    >>> from probsym import Symmetrized, groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n d:point -> d:point", {"n": groups.S(), "d": groups.SE(3)})
     >>> assert_equivariant(model, torch.randn(8, 5, 3), samples=10).draws
     80
+    >>> rotations = {"d": groups.O(3)}  # and of a function that is none of ours
+    >>> assert_equivariant(lambda x: x.mean(1), torch.randn(8, 5, 3), signature="n d -> d", groups=rotations).draws
+    8
     """
-    moved = Moved.at_random(model.signature, inputs, mask, generator)
+    subject = Subject.of(model, signature, groups)
+    moved = Moved.at_random(subject.signature, inputs, mask, generator)
     with evaluating(model):
-        noise = model.noise(*inputs, mask=mask, samples=samples, generator=generator, index=index)
-        here = model.estimate(*inputs, mask=mask, noise=noise, index=index, keep_values=True)
-        there = model.estimate(
-            *moved.inputs,
-            mask=moved.mask,
-            noise=model.move_noise(moved.g, noise),
-            index=index,
-            keep_values=True,
-        )
-    if model.sampler.lists_elements:
-        wanted = moved.outputs([y.unsqueeze(1) for y in as_list(here.mean)])
-        found = [y.unsqueeze(1) for y in as_list(there.mean)]
-        unclear = torch.zeros(wanted[0].shape[:2], dtype=torch.bool, device=wanted[0].device)
-    else:
-        wanted, found = moved.outputs(as_list(here.values)), as_list(there.values)
-        unclear = unclear_draws(model.signature, here) | unclear_draws(model.signature, there)
-    error = _largest_error(found, wanted, unclear)
-    report = Equivariance(error, unclear.numel(), int(unclear.sum()))
-    tolerance = TOLERANCE[wanted[0].dtype] if tolerance is None else tolerance
-    if report.unclear == report.draws:
-        raise AssertionError(f"Expected some draw that rounding cannot decide (got none in {report.draws})")
-    if not error <= tolerance:
-        fixed = isinstance(model.sampler, Learned) and model.sampler.fixed_noise
-        why = "; its fixed noise belongs to the example and does not move with the input" if fixed else ""
-        raise AssertionError(
-            f"Expected phi(g x) = g phi(x) up to {tolerance:.0e} (got an error of {error:.1e}, over "
-            f"{report.draws - report.unclear} of {report.draws} draws{why})"
-        )
+        noise = None
+        if subject.model is not None:
+            noise = subject.model.noise(*inputs, mask=mask, samples=samples, generator=generator, index=index)
+        here = subject.values(inputs, mask, noise, index)
+        compared = _compared(subject, here, moved, noise, index)
+        report = Equivariance(float(compared.error), compared.unclear.numel(), int(compared.unclear.sum()))
+        tolerance = TOLERANCE[compared.dtype] if tolerance is None else tolerance
+        if report.unclear == report.draws:
+            raise AssertionError(f"Expected some draw that rounding cannot decide (got none in {report.draws})")
+        if not report.error <= tolerance:
+            apart = {
+                key: _compared(subject, here, moved.only(key, inputs, mask), noise, index).error
+                for key in subject.signature.groups
+            }
+            raise AssertionError(_complaint(subject, report, compared, apart, tolerance))
     return report
 
 
-def _largest_error(found: list[Tensor], wanted: list[Tensor], unclear: Tensor) -> float:
-    worst = 0.0
-    for y, want in zip(found, wanted, strict=True):
+class _Compared(NamedTuple):
+    """The largest error relative to the largest value or 1, where in the batch it is, and what was left out."""
+
+    error: float
+    item: int
+    unclear: Tensor
+    dtype: torch.dtype
+
+
+def _compared(subject: Subject, here: Values, moved: Moved, noise: Noise | None, index: Tensor | None) -> _Compared:
+    follows = None
+    if subject.model is not None and noise is not None:
+        follows = subject.model.move_noise(moved.g, noise)
+    there = subject.values(moved.inputs, moved.mask, follows, index)
+    unclear = here.unclear | there.unclear
+    wanted, error, item = moved.outputs(here.outputs), 0.0, 0
+    for y, want in zip(there.outputs, wanted, strict=True):
         off = (y - want).abs().to(torch.float64)
         off = off.masked_fill(unclear.view(*unclear.shape, *(1 for _ in off.shape[2:])), 0)
-        scale = want.abs().max().clamp(min=1) if want.numel() else 1
-        error = float((off / scale).max()) if off.numel() else 0.0
-        if math.isnan(error):
-            return error
-        worst = max(worst, error)
-    return worst
+        if off.numel() == 0:
+            continue
+        each = off.flatten(1).amax(1) / want.abs().max().clamp(min=1)
+        worst = int(each.isnan().long().argmax()) if each.isnan().any() else int(each.argmax())
+        if math.isnan(each[worst]):
+            return _Compared(math.nan, worst, unclear, wanted[0].dtype)
+        if float(each[worst]) > error:
+            error, item = float(each[worst]), worst
+    return _Compared(error, item, unclear, wanted[0].dtype)
+
+
+def _complaint(
+    subject: Subject, report: Equivariance, compared: _Compared, apart: Mapping[str, float], tolerance: float
+) -> str:
+    groups = subject.signature.groups
+    each = ", ".join(f"{error:.1e} under {groups[key]!r} on {key!r}" for key, error in apart.items())
+    fixed = getattr(subject.model and subject.model.sampler, "fixed_noise", False)
+    why = "; its fixed noise belongs to the example and does not move with the input" if fixed else ""
+    return (
+        f"Expected phi(g x) = g phi(x) up to {tolerance:.0e} (got an error of {report.error:.1e} in batch item "
+        f"{compared.item}: {each}; over {report.draws - report.unclear} of {report.draws} draws{why})"
+    )

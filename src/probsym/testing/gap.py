@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from probsym.errors import RangeError
-from probsym.symmetrized import Mask, Symmetrized
+from probsym.groups import Group
+from probsym.symmetrized import Mask
 from probsym.testing.moved import Moved, as_list, evaluating
+from probsym.testing.subject import Subject
 
 ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 1e-1, torch.float16: 1e-2}
 
@@ -27,8 +30,10 @@ class Gap(NamedTuple):
 
 
 def equivariance_gap(
-    model: Symmetrized,
+    model: Callable[..., Any],
     *inputs: Tensor,
+    signature: str | None = None,
+    groups: Mapping[str, Group] | None = None,
     samples: int = 100,
     mask: Mask | None = None,
     generator: torch.Generator | None = None,
@@ -43,25 +48,27 @@ def equivariance_gap(
     it. Differences at rounding level do not count.
 
     Args:
-        model: a `Symmetrized`; it is run in evaluation mode.
+        model: a `Symmetrized`, or any other module or function, random or not; a module is run in evaluation mode.
         inputs: a batch for it.
+        signature, groups: how inputs and outputs transform, for a model that is no `Symmetrized`.
         samples: draws on each side.
         mask: as the model takes it.
         generator: source of g, of the draws and of the relabellings.
         index: the number of each example, for samplers with fixed noise.
         relabellings: how often the draws are relabelled; the smallest p-value is 1 / (1 + relabellings).
 
-    >>> from probsym import groups
+    >>> from probsym import Symmetrized, groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"n": groups.S(), "d": groups.O(3)})
     >>> equivariance_gap(model, torch.randn(4, 5, 3), generator=torch.Generator().manual_seed(0)).p_value > 0.01
     True
     """
     if samples < 2 or relabellings < 1:
         raise RangeError(f"Expected 2 samples and 1 relabelling or more (got {samples} and {relabellings})")
-    moved = Moved.at_random(model.signature, inputs, mask, generator)
+    subject = Subject.of(model, signature, groups)
+    moved = Moved.at_random(subject.signature, inputs, mask, generator)
     with evaluating(model):
-        here = moved.outputs(_values(model, inputs, mask, samples, generator, index))
-        there = _values(model, moved.inputs, moved.mask, samples, generator, index)
+        here = moved.outputs(_values(subject, inputs, mask, samples, generator, index))
+        there = _values(subject, moved.inputs, moved.mask, samples, generator, index)
     left, right = (torch.cat([y.reshape(*y.shape[:2], -1).double() for y in side], -1) for side in (here, there))
     spread = (left.var(1) + right.var(1)) / samples
     difference = left.mean(1) - right.mean(1)
@@ -92,7 +99,7 @@ def _floor(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _values(
-    model: Symmetrized,
+    subject: Subject,
     inputs: tuple[Tensor, ...],
     mask: Mask | None,
     samples: int,
@@ -100,6 +107,10 @@ def _values(
     index: Tensor | None,
 ) -> list[Tensor]:
     """Independent outputs (B, samples, ...); those of a sampler that lists elements come from copies of the batch."""
+    model = subject.model
+    if model is None:
+        calls = [subject.outputs(inputs, mask) for _ in range(samples)]
+        return [torch.stack(each, 1) for each in zip(*calls, strict=True)]
     if not model.sampler.lists_elements and model.signature.groups:
         found = model.estimate(
             *inputs,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from probsym.samplers.batch import zero_padding
 from probsym.signature import Signature
-from probsym.symmetrized import Mask, Symmetrized
+from probsym.symmetrized import Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,15 @@ class Moved:
             return Moved(signature, g, signature.act(g, clean), where)
         return Moved(signature, g, signature.act(g, clean), moved if mask is not None else None)
 
+    def only(self, key: str, inputs: Sequence[Tensor], mask: Mask | None) -> Moved:
+        """The inputs moved by the element of one axis alone."""
+        g = {name: one if name == key else self._still(name, one) for name, one in self.g.items()}
+        return Moved.by(self.signature, g, inputs, mask)
+
+    def _still(self, key: str, g: Tensor) -> Tensor:
+        group = self.signature.groups[key]
+        return group.identity(g.shape[:1], size=g.shape[-1], dtype=g.dtype, device=g.device)
+
     def outputs(self, values: Sequence[Tensor]) -> list[Tensor]:
         """Values (B, K, ...) of the original inputs, moved by g; padding zero."""
         draws = values[0].shape[1]
@@ -60,10 +70,11 @@ class Moved:
 
 
 @contextmanager
-def evaluating(model: Symmetrized) -> Iterator[None]:
-    """The model in evaluation, without gradient; every part goes back to the mode it had."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
+def evaluating(model: Callable[..., Any]) -> Iterator[None]:
+    """A module in evaluation, without gradient; every part goes back to the mode it had."""
+    modes = {module: module.training for module in model.modules()} if isinstance(model, nn.Module) else {}
+    if isinstance(model, nn.Module):
+        model.eval()
     try:
         with torch.no_grad():
             yield
@@ -72,7 +83,6 @@ def evaluating(model: Symmetrized) -> Iterator[None]:
             module.training = mode
 
 
-def as_list(outputs: Tensor | tuple[Tensor, ...] | None) -> list[Tensor]:
+def as_list(outputs: Any) -> list[Tensor]:
     """One output or several, as a list."""
-    assert outputs is not None
     return [outputs] if isinstance(outputs, Tensor) else list(outputs)

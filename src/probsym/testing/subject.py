@@ -1,0 +1,75 @@
+"""What is tested: a symmetrized model, or any other function with a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from probsym._internal.base_outputs import as_outputs
+from probsym._internal.callables import takes_mask
+from probsym.errors import SignatureError
+from probsym.groups import Group
+from probsym.samplers.noise import Noise
+from probsym.signature import Signature
+from probsym.symmetrized import Mask, Symmetrized
+from probsym.testing.margins import unclear_draws
+from probsym.testing.moved import as_list
+
+
+class Values(NamedTuple):
+    """Outputs (B, K, ...), and which of the draws (B, K) rounding may decide."""
+
+    outputs: list[Tensor]
+    unclear: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A function and how it is to transform; `model` is the function where it is a `Symmetrized`."""
+
+    call: Callable[..., Any]
+    signature: Signature
+    model: Symmetrized | None = None
+
+    @staticmethod
+    def of(model: Callable[..., Any], signature: str | None, groups: Mapping[str, Group] | None) -> Subject:
+        """A symmetrized model knows its signature; of anything else it must be told."""
+        if isinstance(model, Symmetrized):
+            if signature is not None or groups is not None:
+                raise SignatureError("Expected no signature or groups for a Symmetrized, which has its own (got some)")
+            return Subject(model, model.signature, model)
+        if signature is None or groups is None:
+            raise SignatureError(
+                f"Expected signature= and groups= for a model that is no Symmetrized (got a {type(model).__name__})"
+            )
+        if not callable(model):
+            raise SignatureError(f"Expected a module or function to test (got {type(model).__name__})")
+        return Subject(model, Signature.parse(signature, groups))
+
+    def values(
+        self, inputs: Sequence[Tensor], mask: Mask | None, noise: Noise | None, index: Tensor | None = None
+    ) -> Values:
+        """Every draw of a symmetrized model, or the average where it lists elements; else the outputs as one draw."""
+        if self.model is None:
+            return _as_one_draw(self.outputs(inputs, mask))
+        found = self.model.estimate(*inputs, mask=mask, noise=noise, index=index, keep_values=True)
+        if self.model.sampler.lists_elements:
+            return _as_one_draw(as_list(found.mean))
+        return Values(as_list(found.values), unclear_draws(self.signature, found))
+
+    def outputs(self, inputs: Sequence[Tensor], mask: Mask | None) -> list[Tensor]:
+        """One call."""
+        masked = {"mask": mask} if mask is not None and takes_mask(self.call) else {}
+        found = as_outputs(self.call(*inputs, **masked), None, len(self.signature.outputs))
+        sizes = self.signature.check_inputs(inputs, mask)
+        self.signature.check_outputs(found, sizes, batch=len(inputs[0]))
+        return list(found)
+
+
+def _as_one_draw(outputs: Sequence[Tensor]) -> Values:
+    one = [y.unsqueeze(1) for y in outputs]
+    return Values(one, torch.zeros(one[0].shape[:2], dtype=torch.bool, device=one[0].device))

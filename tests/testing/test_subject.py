@@ -1,0 +1,99 @@
+"""Models that are none of ours, and complaints that say where they fail."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from probsym import Symmetrized, bases, groups
+from probsym.errors import ShapeError, SignatureError
+from probsym.testing import assert_equivariant, equivariance_gap
+
+PARTICLES = "n d:point, n d, n n e -> n d:point"
+BOTH = {"n": groups.S(), "d": groups.E(3)}
+
+
+def particles(dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((4, 5, 3), (4, 5, 3), (4, 5, 5, 2))
+    return [torch.randn(shape, dtype=dtype, generator=generator) for shape in shapes]
+
+
+def egnn() -> nn.Module:
+    torch.manual_seed(0)
+    return bases.EGNN(edge_channels=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_librarys_own_egnn_is_equivariant(dtype: torch.dtype) -> None:
+    model = egnn().to(dtype)
+    found = assert_equivariant(model, *particles(dtype), signature=PARTICLES, groups=BOTH)
+    assert (found.draws, found.unclear) == (4, 0)
+    assert model.training  # as it was
+    gap = equivariance_gap(model, *particles(dtype), signature=PARTICLES, groups=BOTH, samples=5)
+    assert gap.gap < 1e-4
+    assert gap.p_value > 0.01
+
+
+def test_a_failure_names_the_axis_the_item_and_how_far_off_it_is() -> None:
+    def biased(x: Tensor, v: Tensor, pairs: Tensor) -> Tensor:
+        """Follows every order, but one system of the batch is pulled along an axis of the room."""
+        pull = torch.zeros_like(x)
+        pull[2, :, 0] = 0.5
+        return x + v + pull
+
+    with pytest.raises(AssertionError) as caught:
+        assert_equivariant(biased, *particles(), signature=PARTICLES, groups=BOTH)
+    text = str(caught.value)
+    assert "in batch item 2: " in text
+    apart = text.split("in batch item 2: ")[1].split(";", maxsplit=1)[0].split(", ")
+    found = {part.split(" on ")[1]: float(part.split(" under ")[0]) for part in apart}
+    assert found["'n'"] < 1e-12
+    assert found["'d'"] > 0.01
+
+
+def test_masks_and_several_outputs() -> None:
+    def sums(x: Tensor, mask: Tensor) -> dict[str, Tensor]:
+        total = torch.where(mask.unsqueeze(-1), x, 0).sum(1)
+        return {"total": total, "each": torch.where(mask.unsqueeze(-1), x + total.unsqueeze(1), 0)}
+
+    mask = torch.tensor([[1, 0, 1, 1], [1, 1, 1, 0]]).bool()
+    bound = {"n": groups.S()}
+    x = torch.randn(2, 4, 3, dtype=torch.float64)
+    assert_equivariant(sums, x, mask=mask, signature="n c -> c, n c", groups=bound)
+    with pytest.raises(AssertionError, match=r"under S\(\) on 'n'"):
+        assert_equivariant(lambda x: (x[:, 0], x), x, signature="n c -> c, n c", groups=bound)
+
+
+def test_random_functions_are_compared_in_distribution() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(4, 5, 3, generator=generator)
+
+    def noisy(x: Tensor) -> Tensor:
+        return x.mean(1) + 0.3 * torch.randn(x.shape[0], 3, generator=generator)
+
+    def lopsided(x: Tensor) -> Tensor:
+        return noisy(x) + torch.tensor([1.0, 0.0, 0.0])
+
+    for function, equivariant in ((noisy, True), (lopsided, False)):
+        gap = equivariance_gap(
+            function, x, signature="m d -> d", groups={"d": groups.O(3)}, samples=200, generator=generator
+        )
+        assert (gap.p_value > 0.01) is equivariant
+
+
+@pytest.mark.parametrize("given", [{}, {"signature": "n -> n"}, {"groups": {"n": groups.S()}}])
+def test_what_is_none_of_ours_needs_a_signature_and_groups(given: dict) -> None:
+    with pytest.raises(SignatureError, match="Expected signature= and groups= for a model that is no Symmetrized"):
+        assert_equivariant(lambda x: x, torch.randn(2, 3), **given)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    bound = {"n": groups.S()}
+    with pytest.raises(SignatureError, match="which has its own"):
+        assert_equivariant(
+            Symmetrized(lambda x: x, "n -> n", bound), torch.randn(2, 3), signature="n -> n", groups=bound
+        )
+    with pytest.raises(SignatureError, match="a module or function to test"):
+        assert_equivariant(3, torch.randn(2, 3), signature="n -> n", groups=bound)
+    with pytest.raises(ShapeError, match="output 0"):
+        assert_equivariant(lambda x: x[:, :2], torch.randn(2, 3), signature="n -> n", groups=bound)
