@@ -85,6 +85,16 @@ def test_runs_bring_what_was_asked_of_them(tmp_path: Path) -> None:
     assert {one.analysis for one in load_runs([run], results).analyses} == {"cost", "draws"}
 
 
+def test_a_newer_analysis_of_another_run_does_not_count(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", date="2026-03-01")
+    path = write_analysis(tmp_path / "results", "draws", "exp-classify/mlp-ps", [{"draws": 1, "loss": 1.0}])
+    content = json.loads(path.read_text())
+    other = {**content, "date": "2027", "run": {**content["run"], "date": "2020-01-01"}}
+    path.with_name("seed-0.draws_2.json").write_text(json.dumps(other))
+    data = load_runs([run], tmp_path / "results")
+    assert ([file.file for file in data.analyses], data.older) == ([str(path)], [])
+
+
 def test_runs_are_reported_by_themselves(tmp_path: Path) -> None:
     write_everything(tmp_path / "results")
     for seed in (0, 1):

@@ -55,18 +55,21 @@ def judge(claim: Claim, files: Sequence[File], paper: str = "") -> Judgement:
         return Judgement(claim.text, claim.rule, OPEN, f"{most} of the {claim.least} comparisons that it takes", paper)
     holds = [smaller < larger for pairs in told.values() for smaller, larger in pairs]
     mark = SUPPORTED if all(holds) else MIXED if any(holds) else REFUTED
-    numbers = [f"{label}: {_spoken(pairs)}" if len(told) > 1 else _spoken(pairs) for label, pairs in told.items()]
-    return Judgement(claim.text, claim.rule, mark, "; ".join(numbers), paper)
+    return Judgement(claim.text, claim.rule, mark, _spoken(told, holds), paper)
 
 
-def _spoken(pairs: Pairs) -> str:
-    """How many hold, and which do not; the first and the last if all do."""
-    words = [f"{brief(smaller)} < {brief(larger)}" for smaller, larger in pairs]
-    fails = [text for text, (smaller, larger) in zip(words, pairs, strict=True) if not smaller < larger]
-    count = f"{len(pairs) - len(fails)} of {len(pairs)} hold"
-    if fails:
-        return f"{count}, not {', '.join(fails[:3])}{', …' if len(fails) > 3 else ''}"
-    return f"{count}, {' to '.join(dict.fromkeys((words[0], words[-1])))}"
+def _spoken(told: Mapping[str, Pairs], holds: Sequence[bool]) -> str:
+    """How many pairs hold, and which do not; the first and the last if all do."""
+    words = [
+        f"{label}: {brief(smaller)} < {brief(larger)}" if len(told) > 1 else f"{brief(smaller)} < {brief(larger)}"
+        for label, pairs in told.items()
+        for smaller, larger in pairs
+    ]
+    count = f"{sum(holds)} of {len(holds)} hold"
+    if all(holds):
+        return f"{count}, {' to '.join(dict.fromkeys((words[0], words[-1])))}"
+    fails = [text for text, held in zip(words, holds, strict=True) if not held]
+    return f"{count}, not {', '.join(fails[:3])}{', …' if len(fails) > 3 else ''}"
 
 
 def _above(claim: Claim, runs: Sequence[RunRows]) -> Pairs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -136,11 +136,11 @@ def load_runs(folders: Iterable[Path], results: Path | None = None) -> ReportDat
                 raise RunError(f"Expected {path} to be the result of a run (got something else)")
             files |= {beside.resolve(): str(beside) for beside in sorted(path.parent.glob("*.json"))}
     others = [path for path in json_files(results) if path.resolve() not in files] if results else []
-    data = _load([*files.items(), *((path, str(path)) for path in others if _is_analysis(read_json(path)))])
-    return replace(data, analyses=[file for file in data.analyses if any(map(file.is_of, data.runs))])
+    asked = ((path, str(path)) for path in others if _is_analysis(read_json(path)))
+    return _load([*files.items(), *asked], only_of_runs=True)
 
 
-def _load(files: Iterable[tuple[Path, str]]) -> ReportData:
+def _load(files: Iterable[tuple[Path, str]], only_of_runs: bool = False) -> ReportData:
     runs, analyses = [], []
     for place, (path, name) in enumerate(files):
         content, anchor = read_json(path), f"file-{place}"
@@ -150,6 +150,8 @@ def _load(files: Iterable[tuple[Path, str]]) -> ReportData:
             runs.append(File(name, anchor, content, content, curve))
         elif _is_analysis(content):
             analyses.append(File(name, anchor, content, _checked_run(path, content)))
+    if only_of_runs:
+        analyses = [file for file in analyses if any(map(file.is_of, runs))]
     newest = {file.key: file for file in sorted((*runs, *analyses), key=lambda file: str(file.content.get("date", "")))}
     older = [file for file in (*runs, *analyses) if newest[file.key] is not file]
     return ReportData(
