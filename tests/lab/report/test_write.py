@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -66,6 +67,15 @@ def test_every_link_leads_somewhere_and_no_anchor_is_taken_twice(files: tuple[st
     links = {one.removeprefix("#") for one in page.values("href") if one.startswith("#")}
     assert len(links) > 20
     assert links <= set(anchors)
+
+
+def test_numbers_and_charts_are_on_the_page(files: tuple[str, str]) -> None:
+    page = Page(files[0])
+    assert re.search(r'<td><a href="#file-\d+">99 ± 0.5</a>', files[0])
+    charts = [attributes for tag, attributes in page.tags if tag == "svg"]
+    assert len(charts) > 15
+    assert all(chart["role"] == "img" and chart["aria-label"] for chart in charts)
+    assert {"h1", "nav", "main", "figure", "details", "table", "caption"} <= {tag for tag, _ in page.tags}
 
 
 def test_where_numbers_come_from_is_all_there(files: tuple[str, str]) -> None:

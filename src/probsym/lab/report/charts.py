@@ -143,7 +143,7 @@ def dot_chart(
         axes.set_yticks([])
         names, spoken = {}, []
         for place, track in enumerate(tracks):
-            y, said = TRACK * place + 28, []
+            y, texts = TRACK * place + 28, []
             axes.axhline(y, color=RULE, linewidth=0.8)
             axes.text(0, y - 12, _printable(track.title), transform=axes.get_yaxis_transform())
             for label, value in track.references:
@@ -157,9 +157,9 @@ def dot_chart(
                 colour, name = COLOURS[dot.colour % len(COLOURS)], f"dot-{place}-{order}"
                 axes.plot(bar, [beside] * 3, color=colour, marker="o", markersize=9, markevery=[1], gid=name)
                 names[name] = f"{dot.label}: {brief(dot.value)}"
-                said.append(f"{dot.label} {brief(dot.value)}" + (f" ± {brief(dot.margin, 2)}" if dot.margin else ""))
-            said += [f"{label} {brief(value)}" for label, value in track.references]
-            spoken.append(f"{track.title}: {', '.join(said)}")
+                texts.append(f"{dot.label} {brief(dot.value)}" + (f" ± {brief(dot.margin, 2)}" if dot.margin else ""))
+            texts += [f"{label} {brief(value)}" for label, value in track.references]
+            spoken.append(f"{track.title}: {', '.join(texts)}")
         return _svg(figure, title, f"{x_title}. {'; '.join(spoken)}", names)
 
 

@@ -48,10 +48,10 @@ def judge(claim: Claim, files: Sequence[File], paper: str = "") -> Judgement:
     Runs that do not belong together are never averaged, and those with too few pairs are left out.
     """
     groups = grouped(files, claim.join, methods=claim.kind not in ("higher", "lower"))
-    found = {label: KINDS[claim.kind](claim, chosen(group, claim.where)) for label, group in groups.items()}
-    told = {label: pairs for label, pairs in found.items() if len(pairs) >= claim.least}
+    compared = {label: KINDS[claim.kind](claim, chosen(group, claim.where)) for label, group in groups.items()}
+    told = {label: pairs for label, pairs in compared.items() if len(pairs) >= claim.least}
     if not told:
-        most = max(map(len, found.values()), default=0)
+        most = max(map(len, compared.values()), default=0)
         return Judgement(claim.text, claim.rule, OPEN, f"{most} of the {claim.least} comparisons that it takes", paper)
     holds = [smaller < larger for pairs in told.values() for smaller, larger in pairs]
     mark = SUPPORTED if all(holds) else MIXED if any(holds) else REFUTED

@@ -73,14 +73,14 @@ def along(runs: Sequence[RunRows], x: str, y: str) -> dict[float | str, list[Row
         rows = [row for row in run.rows if number(row.get(y)) is not None]
         if rows:
             seeds.setdefault(run.changed, []).append(RunRows(run.changed, rows))
-    found: dict[float | str, list[Row]] = {}
+    by_value: dict[float | str, list[Row]] = {}
     for group in seeds.values():
         shared = _shared(group, x)
         for row in (row for run in group for row in run.rows):
             value = _value(row, x)
             if value is not None and value in shared:
-                found.setdefault(value, []).append(row)
-    return dict(sorted(found.items(), key=lambda item: (isinstance(item[0], str), item[0])))
+                by_value.setdefault(value, []).append(row)
+    return dict(sorted(by_value.items(), key=lambda item: (isinstance(item[0], str), item[0])))
 
 
 def averages(runs: Sequence[RunRows], x: str, y: str) -> dict[float | str, float]:
