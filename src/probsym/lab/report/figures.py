@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from probsym.lab.report.charts import GREY, Dot, Series, Track, colours_of, css_class, dot_chart, line_chart
 from probsym.lab.report.claims import judge
@@ -28,11 +27,11 @@ def figures(files: Sequence[File]) -> list[Figure | Grid]:
     for place, spec in enumerate(FIGURES):
         some = [file for file in by_analysis.get(spec.analysis, ()) if file.rows]
         for order, group in enumerate(_by_task(some, bases=bool(spec.join))):
-            grid = None if spec.analysis in listed else row_grid(group)
+            grid = None if spec.analysis in listed else row_grid(group, folded=bool(spec.panels))
             blocks.append(_figure(spec, group, f"figure-{place}-{order}", grid))
         listed.add(spec.analysis)
     others = [group for name, some in by_analysis.items() if name not in listed for group in _by_task(some)]
-    return [*blocks, *(replace(row_grid(group), folded=False) for group in others)]
+    return [*blocks, *(row_grid(group) for group in others)]
 
 
 def _by_task(files: Sequence[File], bases: bool = False) -> list[list[File]]:
@@ -42,7 +41,7 @@ def _by_task(files: Sequence[File], bases: bool = False) -> list[list[File]]:
     return list(tasks.values())
 
 
-def row_grid(files: Sequence[File]) -> Grid:
+def row_grid(files: Sequence[File], folded: bool = False) -> Grid:
     """The rows themselves, of all these files."""
     columns = list(dict.fromkeys(name for file in files for row in file.rows for name in row))
     rows = [
@@ -55,7 +54,7 @@ def row_grid(files: Sequence[File]) -> Grid:
         for row in file.rows
     ]
     title = ", ".join(filter(None, (f"Rows of the analysis “{files[0].analysis}”", files[0].name.task)))
-    return Grid(title, ["run", *map(words, columns)], rows, folded=True)
+    return Grid(title, ["run", *map(words, columns)], rows, folded=folded)
 
 
 def _short(value: object) -> Cell:
