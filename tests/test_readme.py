@@ -2,10 +2,10 @@ import re
 from pathlib import Path
 
 from probsym.lab.paper import TABLES
-from probsym.lab.report import gather
-from probsym.lab.report.markdown import grid_as_markdown
-from probsym.lab.report.marks import LEGEND
+from probsym.lab.report import load_results
+from probsym.lab.report.comparison import LEGEND
 from probsym.lab.report.paper_tables import paper_grid
+from probsym.lab.report.write import render
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
@@ -21,7 +21,7 @@ def test_it_opens_with_the_two_commands() -> None:
 
 
 def test_table_1_is_what_the_report_makes_of_the_results() -> None:
-    grid = paper_grid(TABLES[1], gather(README.parent / "results"))
+    grid = paper_grid(TABLES[1], load_results(README.parent / "results"))
     assert grid is not None
-    assert grid_as_markdown(grid) in README.read_text()
+    assert render("table.md", grid=grid) in README.read_text()
     assert LEGEND in " ".join(README.read_text().split())

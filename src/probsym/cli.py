@@ -276,10 +276,10 @@ def report(
     ] = None,
 ) -> None:
     """One page about all results, or about some runs: tables, curves, figures, costs, and where each number is from."""
-    from probsym.lab.report import check_places, gather, gather_runs, write_report
+    from probsym.lab.report import check_places, load_results, load_runs, write_report
 
     check_places(out, markdown)  # before anything is read
-    page, tables = write_report(gather_runs(runs, results) if runs else gather(results), out, markdown)
+    page, tables = write_report(load_runs(runs, results) if runs else load_results(results), out, markdown)
     console.print(f"Report: {page}", soft_wrap=True)
     console.print(f"Markdown: {tables}", soft_wrap=True)
 

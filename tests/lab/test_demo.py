@@ -38,13 +38,15 @@ def test_a_short_demonstration_learns_reports_and_overwrites_nothing(
         assert f"{outcome.accuracy:.1f} %" in next(line for line in printed.splitlines() if f"│ {method} " in line)
         assert f"({method})" in page
         (line,) = [one for one in tables.splitlines() if one.startswith(f"| demo/{row} |") and "test accuracy" in one]
-        assert line.endswith(f"| {outcome.accuracy:.4g} (1 seed) | {outcome.draws} |")
-        (line,) = [one for one in tables.splitlines() if one.startswith(f"| demo/{row} (epochs={EPOCHS}) | 50 |")]
-        assert line.endswith(f"| {outcome.unclear} |")
+        assert line.endswith(f"| {outcome.accuracy:.4g} (1 seed) |")
+        (line,) = [one for one in tables.splitlines() if one.startswith(f"| {row} (seed 0) | 50 |")]
+        left_out, _, draws = outcome.unclear.partition(" of ")
+        assert line.startswith(f"| {row} (seed 0) | 50 | {draws} |")
+        assert line.endswith(f"| {left_out} |")
         assert len(outcome.curve) == EPOCHS
         assert outcome.error < 1e-4
     assert page.count("<svg") == 2
-    assert all(chart.count("<polyline") == 3 for chart in page.split("<svg")[1:])
+    assert all(chart.split("</svg>")[0].count("<title>") == 4 for chart in page.split("<svg")[1:])
     assert f"{TRAIN} decorated cycles to learn from" in page
     assert f"Report: {tmp_path / 'report.html'}" in printed
     assert f"{TRAIN} graphs to learn from" in printed

@@ -16,8 +16,7 @@ from probsym import testing
 from probsym.lab.analyses.analysis import write_analysis
 from probsym.lab.recipe import Recipe
 from probsym.lab.recipes.demo import RECIPES, DecoratedCycles
-from probsym.lab.report import check_places, gather, write_report
-from probsym.lab.report.gathered import CHECKED
+from probsym.lab.report import check_places, load_results, write_report
 from probsym.lab.results import read_curve
 from probsym.lab.run import Options, load_run, run
 from probsym.symmetrized import Symmetrized
@@ -50,7 +49,7 @@ def demonstrate(epochs: int, out: Path | None, console: Console, train: int = 20
         cells = (f"{one.accuracy:.1f} %", str(one.draws), f"{one.error:.1e}", one.unclear, f"{one.seconds:.0f}")
         table.add_row(title, *cells)
     console.print(table)
-    write_report(gather(folder / "results"), page, title=PAGE_TITLE, lead=lead(train))
+    write_report(load_results(folder / "results"), page, title=PAGE_TITLE, lead=lead(train))
     console.print(f"Report: {page}", soft_wrap=True)
     return outcomes
 
@@ -78,7 +77,7 @@ def _outcome(recipe: Recipe, epochs: int, folder: Path, console: Console) -> Out
     few = engine.data.test.take(slice(0, EXAMPLES))
     found = testing.assert_equivariant(model, *few.inputs, mask=few.mask, tolerance=math.inf)
     checked = {"examples": EXAMPLES, "draws": found.draws, "error": found.error, "left_out": found.unclear}
-    write_analysis(results, CHECKED, result, [checked], {"examples": EXAMPLES, "samples": model.samples}, engine.device)
+    write_analysis(results, "check", result, [checked], {"examples": EXAMPLES, "samples": model.samples}, engine.device)
     return Outcome(
         result["metrics"]["test_accuracy"],
         [row["valid_accuracy"] for row in read_curve(place / "curve.csv")],

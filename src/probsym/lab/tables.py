@@ -15,7 +15,7 @@ from probsym.lab.results import Summary, in_words, summarised
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-class Cell(NamedTuple):
+class Place(NamedTuple):
     """One place of a table: the row and metric of ours that belong there, the paper's number, and ours."""
 
     row: str | None
@@ -24,12 +24,12 @@ class Cell(NamedTuple):
     ours: Summary | None
 
 
-def cell(line: Line, column: Column, results: Results, changed: Mapping[str, Any] | None = None) -> Cell:
+def place_of(line: Line, column: Column, results: Results, changed: Mapping[str, Any] | None = None) -> Place:
     """What stands where a line and a column meet."""
     metric = line.metric or column.metric
     row = None if line.row is None else f"{column.task}/{line.row}"
     ours = None if row is None else summarised(results.get(row, ()), metric, changed)
-    return Cell(row, metric, line.numbers.get(column.title), ours)
+    return Place(row, metric, line.numbers.get(column.title), ours)
 
 
 def table(number: int, results: Results, changed: Mapping[str, Any] | None = None) -> Table:
@@ -50,7 +50,7 @@ def table(number: int, results: Results, changed: Mapping[str, Any] | None = Non
     for line in found.lines:
         texts = []
         for column in found.columns:
-            place = cell(line, column, results, changed)
+            place = place_of(line, column, results, changed)
             texts += ["" if place.paper is None else f"{place.paper:g}", spoken_number(place.ours)]
         shown.add_row(line.title, *texts)
     if others := _others({column.task for column in found.columns}, results, changed):
@@ -113,7 +113,7 @@ def listing(results: Results, recipes: Container[str]) -> Table:
     for paper in TABLES.values():
         for line in paper.lines:
             for column in paper.columns:
-                place = cell(line, column, results)
+                place = place_of(line, column, results)
                 number = "" if place.paper is None else f"{place.paper:g}"
                 status = _status(place, recipes, results.get(place.row or "", ()))
                 ours = spoken_number(place.ours)
@@ -145,7 +145,7 @@ def spoken_number(ours: Summary | None) -> str:
     return text if ours.seeds == 1 else f"{text} ({note})"
 
 
-def _status(place: Cell, recipes: Container[str], runs: Sequence[Mapping[str, Any]]) -> str:
+def _status(place: Place, recipes: Container[str], runs: Sequence[Mapping[str, Any]]) -> str:
     if place.row is None:
         return "published only" if place.paper is not None else "published as diverged, or not at all"
     if place.ours is not None:

@@ -1,6 +1,6 @@
-"""One page about results: a document is gathered from files, and written as HTML and as Markdown."""
+"""One page about results: load files, make a document of them, write it as HTML and as Markdown."""
 
-from probsym.lab.report.gathered import Gathered, gather, gather_runs
+from probsym.lab.report.load import ReportData, load_results, load_runs
 from probsym.lab.report.write import check_places, write_report
 
-__all__ = ["Gathered", "check_places", "gather", "gather_runs", "write_report"]
+__all__ = ["ReportData", "check_places", "load_results", "load_runs", "write_report"]

@@ -1,175 +1,207 @@
-"""Charts as SVG, drawn by hand: lines over an axis, and dots along tracks. Colours are classes of the page."""
+"""Charts as SVG by matplotlib: lines over an axis, and dots along tracks. Their colours are variables of the page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from html import escape
-from typing import NamedTuple
+import io
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib import ticker
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from probsym.lab.colours import COLOURS
-from probsym.lab.report.names import said
-from probsym.lab.report.scales import Scale, written
+from probsym.lab.report.inline_svg import inline
+from probsym.lab.report.load import METHODS, split_row
+from probsym.lab.report.text import brief
 
-WIDTH, HEIGHT = 340, 240
-LEFT, RIGHT, TOP, BOTTOM = 48, 12, 12, 40
-TRACK = 40
-MOST_LETTERS = 44
-GREY = 7
+WIDTH, HEIGHT, TRACK = 340, 240, 40
+"""Of a chart, and the height of a track, in points."""
+INK, SOFT, RULE, PAPER = "#1d2127", "#59616c", "#e2e4e7", "#ffffff"
+VARIABLES = {INK: "--ink", SOFT: "--soft", RULE: "--rule", PAPER: "--paper"}
+VARIABLES |= {colour: f"--c{place}" for place, colour in enumerate(COLOURS)}
+GREY = len(COLOURS) - 1
+LARGEST = 1e100
+"""Larger numbers, and on a logarithmic axis those below its inverse, are drawn at the edge."""
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "probsym",
+    "text.parse_math": False,  # a dollar in a file's text is a dollar
+    "path.simplify": False,
+    "font.size": 11,
+    "text.color": INK,
+    "xtick.labelcolor": SOFT,
+    "ytick.labelcolor": SOFT,
+    "axes.edgecolor": SOFT,
+    "axes.grid": True,
+    "grid.color": RULE,
+    "lines.markeredgecolor": PAPER,
+    "lines.dashed_pattern": (3, 2),
+}
 
 
-class Line(NamedTuple):
+class Series(NamedTuple):
     """A line through points in order; few points are also shown as dots, and references are dashed."""
 
     label: str
     points: Sequence[tuple[float, float]]
     colour: int
-    dashed: bool = False
+    reference: bool = False
 
 
-class Span(NamedTuple):
-    """Values that axes must hold besides those drawn, so that several charts have the same axes."""
+class Dot(NamedTuple):
+    """A value with the half of its bar."""
 
-    x: Sequence[float] = ()
-    y: Sequence[float] = ()
+    label: str
+    value: float
+    colour: int
+    margin: float = 0.0
 
 
 class Track(NamedTuple):
-    """One line of a dot chart: its title, and a dot with a label, value, colour and margin for each number.
-
-    References are labels and values of upright dashes in grey.
-    """
+    """A line of a dot chart: title, dots, and labelled values that are marked by dashes."""
 
     title: str
-    dots: Sequence[tuple[str, float, int, float]]
+    dots: Sequence[Dot]
     references: Sequence[tuple[str, float]] = ()
 
-
-EVERYTHING = Span()
-
-
-def shade(colour: int) -> str:
-    """The class of a colour; after the last one they begin again, dashed."""
-    return f"c{colour % len(COLOURS)}{' again' if colour >= len(COLOURS) else ''}"
+    @property
+    def ends(self) -> list[float]:
+        """All that the axis has to hold."""
+        bars = [dot.value + side * dot.margin for dot in self.dots for side in (-1, 0, 1)]
+        return [*bars, *(value for _, value in self.references)]
 
 
-def kind_of(line: Line) -> str:
-    """The classes of a line, and of its key in a legend."""
-    return f"{shade(line.colour)}{' reference' if line.dashed else ''}"
+def css_class(colour: int, reference: bool = False) -> str:
+    """The classes of a legend's key; after the last colour they begin again, dashed."""
+    dashed = " dashed" if reference or colour >= len(COLOURS) else ""
+    return f"c{colour % len(COLOURS)}{dashed}"
+
+
+def colours_of(labels: Iterable[str]) -> dict[str, int]:
+    """A colour for each label: that of its method where these tell them apart, else one after the other.
+
+    >>> colours_of(["mlp-ps", "mlp-ga", "gin"]), colours_of(["gnn-ps", "egnn-ps"])
+    ({'mlp-ps': 1, 'mlp-ga': 0, 'gin': 6}, {'gnn-ps': 0, 'egnn-ps': 1})
+    """
+    methods = {label: label if label in METHODS else split_row(f"/{label}").method for label in labels}
+    known = [method for method in methods.values() if method]
+    if not known or len(set(known)) < len(known):
+        return {label: place for place, label in enumerate(methods)}
+    others = [label for label, method in methods.items() if not method]
+    return {
+        label: METHODS.index(method) if method else len(METHODS) + others.index(label)
+        for label, method in methods.items()
+    }
 
 
 def line_chart(
     title: str,
-    lines: Sequence[Line],
+    lines: Sequence[Series],
     x_title: str,
     y_title: str,
     *,
     log_x: bool = False,
     log_y: bool = False,
-    span: Span = EVERYTHING,
+    span: Sequence[tuple[float, float]] = (),
 ) -> str:
-    """Lines over a common axis."""
-    xs = Scale.over([*span.x, *(x for line in lines for x, _ in line.points)], LEFT + 4, WIDTH - RIGHT - 6, log_x)
-    ys = Scale.over([*span.y, *(y for line in lines for _, y in line.points)], HEIGHT - BOTTOM, TOP + 14, log_y)
-    body = [_y_axis(ys), _x_axis(xs, HEIGHT - BOTTOM)]
-    body.append(f'<text class="name" x="4" y="{TOP}">{escape(y_title)}</text>')
-    body.append(f'<text class="tick" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{escape(x_title)}</text>')
-    # references first, so that they lie below
-    body += [_line(one, xs, ys) for one in sorted(lines, key=lambda one: not one.dashed)]
-    summary = "; ".join(
-        f"{one.label}: {said(one.points[0][1])} to {said(one.points[-1][1])}" for one in lines if one.points
-    )
-    return _svg(title, f"{y_title} by {x_title}. {summary}", HEIGHT, body)
+    """Lines over a common axis, which also holds the points of `span`: so several charts have the same axes."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _figure(HEIGHT, y_title, left=48, bottom=38)
+        points = [*span, *(point for line in lines for point in line.points)]
+        _scale(axes, "x", [x for x, _ in points], log_x)
+        _scale(axes, "y", [y for _, y in points], log_y)
+        axes.grid(visible=False, axis="x")
+        figure.text(1 - 12 / WIDTH, 5 / HEIGHT, _printable(x_title), color=SOFT, ha="right")
+        names = {f"line-{place}": line.label for place, line in enumerate(lines)}
+        for name, line in zip(names, lines, strict=True):
+            axes.plot(
+                [_drawn(x, log_x) for x, _ in line.points],
+                [_drawn(y, log_y) for _, y in line.points],
+                color=COLOURS[line.colour % len(COLOURS)],
+                linestyle="--" if "dashed" in css_class(line.colour, line.reference) else "-",
+                marker="o" if len(line.points) < 16 and not line.reference else "",
+                zorder=2 if line.reference else 3,
+                gid=name,
+            )
+        ends = [(line.label, *(brief(line.points[end][1]) for end in (0, -1))) for line in lines if line.points]
+        spoken = "; ".join(f"{label}: {first} to {last}" for label, first, last in ends)
+        return _svg(figure, title, f"{y_title} by {x_title}. {spoken}", names)
 
 
-def ends(track: Track) -> list[float]:
-    """A track's dots, where their bars begin and end, and its references."""
-    bars = [end for _, value, _, margin in track.dots for end in (value, value - margin, value + margin)]
-    return [*bars, *(value for _, value in track.references)]
+def dot_chart(
+    title: str, tracks: Sequence[Track], x_title: str, *, log: bool = False, span: Sequence[float] = ()
+) -> str:
+    """One track per line, its title above it, and dots along a common axis, which also holds `span`."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _figure(54 + TRACK * len(tracks), x_title, left=12, bottom=24)
+        _scale(axes, "x", [*span, *(end for track in tracks for end in track.ends)], log)
+        axes.set_ylim(TRACK * len(tracks) + 8, 0)
+        axes.set_yticks([])
+        names, spoken = {}, []
+        for place, track in enumerate(tracks):
+            y, texts = TRACK * place + 28, []
+            axes.axhline(y, color=RULE, linewidth=0.8)
+            axes.text(0, y - 12, _printable(track.title), transform=axes.get_yaxis_transform())
+            for label, value in track.references:
+                name = f"reference-{place}"
+                axes.plot([_drawn(value, log)] * 2, [y - 8, y + 8], "--", color=COLOURS[GREY], gid=name)
+                names[name] = f"{label}: {brief(value)}"
+            for order, dot in enumerate(track.dots):
+                beside = y + 5 * (order - (len(track.dots) - 1) / 2)  # so that none hides another
+                low, middle, high = (_drawn(dot.value + side * dot.margin, log) for side in (-1, 0, 1))
+                bar = [axes.get_xlim()[0] if math.isnan(low) else low, middle, high]
+                colour, name = COLOURS[dot.colour % len(COLOURS)], f"dot-{place}-{order}"
+                axes.plot(bar, [beside] * 3, color=colour, marker="o", markersize=9, markevery=[1], gid=name)
+                names[name] = f"{dot.label}: {brief(dot.value)}"
+                texts.append(f"{dot.label} {brief(dot.value)}" + (f" ± {brief(dot.margin, 2)}" if dot.margin else ""))
+            texts += [f"{label} {brief(value)}" for label, value in track.references]
+            spoken.append(f"{track.title}: {', '.join(texts)}")
+        return _svg(figure, title, f"{x_title}. {'; '.join(spoken)}", names)
 
 
-def dot_chart(title: str, tracks: Sequence[Track], x_title: str, *, log: bool = False, span: Span = EVERYTHING) -> str:
-    """One track a line, its title above it, and dots along a common axis."""
-    top, below = TOP + 8, 24
-    height = top + TRACK * len(tracks) + 8 + below
-    xs = Scale.over([*span.x, *(end for one in tracks for end in ends(one))], 12, WIDTH - RIGHT - 8, log)
-    body = [f'<text class="name" x="4" y="{TOP}">{escape(x_title)}</text>', _x_axis(xs, height - below, top)]
-    values = [", ".join(said(value, 3) for _, value, _, _ in track.dots) for track in tracks]
-    room = all(len(track.title) + len(text) < MOST_LETTERS for track, text in zip(tracks, values, strict=True))
-    for place, track in enumerate(tracks):
-        y = top + TRACK * place + 28
-        body.append(f'<text class="track" x="4" y="{y - 12}">{escape(track.title)}</text>')
-        if room:
-            text = f'x="{WIDTH - RIGHT}" y="{y - 12}" text-anchor="end">{values[place]}'
-            body.append(f'<text class="tick" {text}</text>')
-        body.append(f'<line class="grid" x1="4" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
-        body += [*_references(track, xs, y), *_dots(track, xs, y)]
-    summary = "; ".join(f"{one.title}: {', '.join(_spoken(one))}" for one in tracks)
-    return _svg(title, f"{x_title}. {summary}", height, body)
+def _figure(height: float, title: str, *, left: float, bottom: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(WIDTH / 72, height / 72), facecolor="none")
+    figure.text(4 / WIDTH, 1 - 14 / height, _printable(title))
+    place = (left / WIDTH, bottom / height, 1 - (left + 16) / WIDTH, 1 - (bottom + 22) / height)
+    axes = figure.add_axes(place, facecolor="none", axisbelow=True)
+    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.tick_params(length=0)
+    return figure, axes
 
 
-def _svg(title: str, description: str, height: float, body: Iterable[str]) -> str:
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(f"{title}. {description}")}">'
-        f"<title>{escape(title)}</title>{''.join(body)}</svg>"
-    )
+def _scale(axes: Axes, name: str, values: Sequence[float], log: bool) -> None:
+    """Limits that hold all values that can be drawn, with a little room, and a few round ticks."""
+    kept = [place for value in values if not math.isnan(place := _drawn(value, log))]
+    low, high = (min(kept), max(kept)) if kept else (1.0, 10.0)
+    room = 0.04 * (high - low) or 0.1 * abs(high) or 1.0
+    limits = (low / 1.15, high * 1.15) if log else (0.0 if 0 <= low < 0.25 * high else low - room, high + room)
+    axes.set(**{f"{name}scale": "log" if log else "linear", f"{name}lim": limits})
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    times = limits[1] / limits[0] if log else 1.0
+    powers = ticker.LogLocator(subs=(1,) if times > 300 else (1, 2, 5), numticks=5)
+    axis.set_major_locator(powers if times > 5 else ticker.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter("{x:.4g}")
+    axis.set_minor_locator(ticker.NullLocator())
 
 
-def _y_axis(ys: Scale) -> str:
-    parts = []
-    for tick in ys.ticks():
-        y = ys(tick)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{written(tick)}</text>')
-    return "".join(parts)
+def _drawn(value: float, log: bool) -> float:
+    """Where a value is drawn; NaN if it cannot be."""
+    if math.isnan(value) or (log and value <= 0):
+        return math.nan
+    return max(min(value, LARGEST), 1 / LARGEST if log else -LARGEST)
 
 
-def _x_axis(xs: Scale, y: float, top: float | None = None) -> str:
-    parts = [f'<line class="axis" x1="{xs.start - 4:g}" x2="{WIDTH - RIGHT}" y1="{y:g}" y2="{y:g}"/>']
-    for tick in xs.ticks():
-        x = xs(tick)
-        if top is not None:
-            parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{y:g}"/>')
-        parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{y:g}" y2="{y + 4:g}"/>')
-        anchor = "end" if x > WIDTH - 24 else "start" if x < 14 else "middle"
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{y + 16:g}" text-anchor="{anchor}">{written(tick)}</text>')
-    return "".join(parts)
+def _printable(text: str) -> str:
+    """Without characters that XML may not hold."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def _line(line: Line, xs: Scale, ys: Scale) -> str:
-    places = [(xs(x), ys(y)) for x, y in line.points if xs.has(x) and ys.has(y)]
-    parts = [f'<g class="line {kind_of(line)}"><title>{escape(line.label)}</title>']
-    if len(places) > 1:
-        parts.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>')
-    if len(places) < 16 and not line.dashed:
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places]
-    return "".join([*parts, "</g>"])
-
-
-def _spoken(track: Track) -> Iterator[str]:
-    for label, value, _, margin in track.dots:
-        yield f"{label} {said(value)}" + (f" ± {said(margin, 2)}" if margin else "")
-    yield from (f"{label} {said(value)}" for label, value in track.references)
-
-
-def _references(track: Track, xs: Scale, y: float) -> list[str]:
-    return [
-        f'<g class="dot {shade(GREY)} reference"><title>{escape(label)}: {said(value)}</title>'
-        f'<line x1="{xs(value):.1f}" x2="{xs(value):.1f}" y1="{y - 8:g}" y2="{y + 9:g}"/></g>'
-        for label, value in track.references
-        if xs.has(value)
-    ]
-
-
-def _dots(track: Track, xs: Scale, middle: float) -> list[str]:
-    parts = []
-    for place, (label, value, colour, margin) in enumerate(track.dots):
-        if not xs.has(value):
-            continue
-        y = middle + 5 * (place - (len(track.dots) - 1) / 2)  # apart, so that none hides another
-        parts.append(f'<g class="dot {shade(colour)}"><title>{escape(label)}: {said(value)}</title>')
-        if margin:
-            low = xs(value - margin) if xs.has(value - margin) else xs.start
-            high = xs(value + margin) if xs.has(value + margin) else xs.end
-            parts.append(f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y:g}" y2="{y:g}"/>')
-        parts.append(f'<circle cx="{xs(value):.1f}" cy="{y:g}" r="4.5"/></g>')
-    return parts
+def _svg(figure: Figure, title: str, description: str, names: dict[str, str]) -> str:
+    buffer = io.StringIO()
+    with warnings.catch_warnings(action="ignore"):  # letters that matplotlib's fonts lack: the page has its own fonts
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return inline(buffer.getvalue(), title, description, names, VARIABLES)

@@ -1,49 +1,131 @@
-"""A claim in our words, the rule that judges it, and what a judgement can be."""
+"""Judge the claims of `figures.toml`: each is a list of pairs of numbers, of which the first should be the smaller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
 
-from probsym.lab.report.document import Judged, Verdict
-from probsym.lab.report.gathered import Analysed
+from probsym.lab.report.document import Judgement, Mark
+from probsym.lab.report.load import File
+from probsym.lab.report.rows import Join, RunRows, along, averages, chosen, grouped, most_shared, with_value
+from probsym.lab.report.text import brief, number
 
-SUPPORTED, MIXED, REFUTED, OPEN = "supported", "mixed", "not supported", "cannot be told"
-SIGNS = {SUPPORTED: "✓", MIXED: "±", REFUTED: "✗", OPEN: "?"}
+SUPPORTED = Mark("supported", "✓", "supported")
+MIXED = Mark("mixed", "±", "mixed")
+REFUTED = Mark("not-supported", "✗", "not supported")
+OPEN = Mark("cannot-be-told", "?", "cannot be told")
+
+Pairs = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper or of our own, the rule by which rows support it, and that rule as a function."""
+    """What is claimed, the rule in words, and the rule as data; `figures.toml` says what the fields mean."""
 
     text: str
     rule: str
-    judge: Callable[[Sequence[Analysed]], Verdict]
+    kind: Literal["above", "rises", "falls", "higher", "lower", "within"]
+    y: str
+    x: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    most: str = ""
+    each: str = ""
+    until: float = 1.0
+    column: str = "method"
+    ours: str | float = "ps"
+    theirs: Sequence[str | float] = ()
+    bound: float = 1.0
+    of: Sequence[str] = ()
+    least: int = 1
+    join: Join = ""
 
-    def on(self, files: Sequence[Analysed], paper: str = "") -> Judged:
-        """What these rows say of it; with the figure of the paper that claims it, if one does."""
-        return Judged(self.text, self.rule, self.judge(files), paper)
 
+def judge(claim: Claim, files: Sequence[File], paper: str = "") -> Judgement:
+    """What these files say of a claim: supported if all pairs do, mixed if some, not supported if none.
 
-def summed_up(holds: Sequence[bool], numbers: str) -> Verdict:
-    """All, some or none."""
-    if not holds:
-        return Verdict(OPEN, numbers or "nothing to compare")
-    return Verdict(SUPPORTED if all(holds) else MIXED if any(holds) else REFUTED, numbers)
-
-
-def combined(parts: Sequence[tuple[str, Verdict]]) -> Verdict:
-    """What several groups of runs say together, each by its title: mixed if they disagree, each with what it says.
-
-    Groups of which nothing can be told do not count beside others.
+    Runs that do not belong together are never averaged, and those with too few pairs are left out.
     """
-    if not parts:
-        return Verdict(OPEN, "nothing to compare")
-    told = {verdict.state for _, verdict in parts} - {OPEN}
-    state = OPEN if not told else told.pop() if len(told) == 1 else MIXED
-    apart = len({verdict.state for _, verdict in parts}) > 1
-    texts = []
-    for title, (said, numbers) in parts:
-        text = f"{said}, {numbers}" if apart else numbers
-        texts.append(f"{title}: {text}" if title else text)
-    return Verdict(state, "; ".join(texts))
+    groups = grouped(files, claim.join, methods=claim.kind not in ("higher", "lower"))
+    compared = {label: KINDS[claim.kind](claim, chosen(group, claim.where)) for label, group in groups.items()}
+    told = {label: pairs for label, pairs in compared.items() if len(pairs) >= claim.least}
+    if not told:
+        most = max(map(len, compared.values()), default=0)
+        return Judgement(claim.text, claim.rule, OPEN, f"{most} of the {claim.least} comparisons that it takes", paper)
+    holds = [smaller < larger for pairs in told.values() for smaller, larger in pairs]
+    mark = SUPPORTED if all(holds) else MIXED if any(holds) else REFUTED
+    return Judgement(claim.text, claim.rule, mark, _spoken(told, holds), paper)
+
+
+def _spoken(told: Mapping[str, Pairs], holds: Sequence[bool]) -> str:
+    """How many pairs hold, and which do not; the first and the last if all do."""
+    words = [
+        f"{label}: {brief(smaller)} < {brief(larger)}" if len(told) > 1 else f"{brief(smaller)} < {brief(larger)}"
+        for label, pairs in told.items()
+        for smaller, larger in pairs
+    ]
+    count = f"{sum(holds)} of {len(holds)} hold"
+    if all(holds):
+        return f"{count}, {' to '.join(dict.fromkeys((words[0], words[-1])))}"
+    fails = [text for text, held in zip(words, holds, strict=True) if not held]
+    return f"{count}, not {', '.join(fails[:3])}{', …' if len(fails) > 3 else ''}"
+
+
+def _above(claim: Claim, runs: Sequence[RunRows]) -> Pairs:
+    """The bound, and y at every x."""
+    return [(claim.bound, value) for value in averages(runs, claim.x, claim.y).values()]
+
+
+def _rises(claim: Claim, runs: Sequence[RunRows]) -> Pairs:
+    """From each x to the next."""
+    return list(pairwise(averages(most_shared(runs, claim.most), claim.x, claim.y).values()))
+
+
+def _falls(claim: Claim, runs: Sequence[RunRows]) -> Pairs:
+    """The last, and the bound times the first: for each value of a column if one is named, until a share of the way."""
+    apart = (
+        [with_value(runs, claim.each, value) for value in along(runs, claim.each, claim.y)] if claim.each else [runs]
+    )
+    pairs = []
+    for some in apart:
+        points = {x: y for x, y in averages(some, claim.x, claim.y).items() if isinstance(x, float)}
+        ends = [end for run in some for row in run.rows if (end := number(row.get(f"{claim.x}s")))]  # a run's epochs
+        kept = [y for x, y in points.items() if x <= claim.until * max([*ends, *points])]
+        if len(kept) > 1:
+            pairs.append((kept[-1], claim.bound * kept[0]))
+    return pairs
+
+
+def _lower(claim: Claim, runs: Sequence[RunRows]) -> Pairs:
+    """Ours, and the bound times the best of theirs, at every x that all have; the other way round for `higher`."""
+    ours, *theirs = (
+        averages(most_shared(with_value(runs, claim.column, name), claim.most), claim.x, claim.y)
+        for name in (claim.ours, *claim.theirs)
+    )
+    theirs = [some for some in theirs if some]
+    common = [x for x in ours if theirs and all(x in some for some in theirs)]
+    if claim.kind == "higher":
+        return [(claim.bound * max(some[x] for some in theirs), ours[x]) for x in common]
+    return [(ours[x], claim.bound * min(some[x] for some in theirs)) for x in common]
+
+
+def _within(claim: Claim, runs: Sequence[RunRows]) -> Pairs:
+    """Y, and the bound times the first of other columns that a row has; what is not finite is beyond any bound."""
+    pairs = []
+    for row in (row for run in runs for row in run.rows):
+        size = next((size for name in claim.of if (size := number(row.get(name)))), None)
+        value = row.get(claim.y)
+        if size is not None and isinstance(value, float):
+            pairs.append((float("inf") if number(value) is None else value, claim.bound * size))
+    return pairs
+
+
+KINDS: dict[str, Callable[[Claim, Sequence[RunRows]], Pairs]] = {
+    "above": _above,
+    "rises": _rises,
+    "falls": _falls,
+    "higher": _lower,
+    "lower": _lower,
+    "within": _within,
+}

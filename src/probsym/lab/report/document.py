@@ -1,4 +1,4 @@
-"""What a report is made of, before it becomes HTML or Markdown."""
+"""What a report consists of, before a template makes HTML or Markdown of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Mark(NamedTuple):
-    """A judgement in a word, with a sign that needs no colour, and what is to be known of it."""
+    """A judgement: its kind, a sign that needs no colour, words for the sign, and a detail."""
 
     kind: str
     sign: str
@@ -16,9 +16,8 @@ class Mark(NamedTuple):
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One place of a grid: its text, small print, a judgement, and the anchor where the number comes from."""
+class Cell(NamedTuple):
+    """A cell of a table: text, small print, a judgement, and the anchor that it links to."""
 
     text: str
     note: str = ""
@@ -26,18 +25,17 @@ class Cell:
     link: str = ""
 
 
+def cells(*texts: str | Cell) -> list[Cell]:
+    """Cells from texts."""
+    return [Cell(text) if isinstance(text, str) else text for text in texts]
+
+
 @dataclass(frozen=True)
 class Grid:
-    """A table.
+    """A table: titles of its columns, and rows that each begin with their own title.
 
-    Args:
-        caption: what it shows.
-        head: the titles of its columns.
-        rows: each begins with its own title.
-        groups: titles over several columns each, with how many; empty if there are none.
-        anchors: one a row, if links lead there.
-        words: how many columns, from the first, hold words rather than numbers.
-        folded: whether it is only seen when asked for.
+    `groups` are titles over several columns, with how many; `anchors` has one per row, if links lead there; `words`
+    says how many columns, from the first, hold words rather than numbers. A `folded` table is hidden until asked for.
     """
 
     caption: str
@@ -49,43 +47,26 @@ class Grid:
     folded: bool = False
 
 
-class Verdict(NamedTuple):
-    """Whether numbers support a claim, and which numbers these are."""
-
-    state: str
-    numbers: str
-
-
-class Judged(NamedTuple):
-    """A claim with the rule that judges it, what came of it, and the figure of the paper that makes it, if one does."""
+class Judgement(NamedTuple):
+    """A claim, the rule that judges it, the verdict with its numbers, and the figure of the paper, if it is one."""
 
     claim: str
     rule: str
-    verdict: Verdict
+    mark: Mark
+    numbers: str
     paper: str = ""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Charts that belong together.
-
-    Args:
-        title: of the figure.
-        anchor: by which it is linked.
-        charts: each a whole SVG.
-        legend: labels with the classes of their lines.
-        text: what was measured.
-        claims: of the paper or of our own, judged.
-        sources: titles and anchors of where the numbers come from.
-        grid: the numbers.
-    """
+    """Charts that belong together, each a whole SVG; a legend of labels and classes, sources with their anchors."""
 
     title: str
     anchor: str
     charts: Sequence[str]
     legend: Sequence[tuple[str, str]] = ()
     text: str = ""
-    claims: Sequence[Judged] = ()
+    claims: Sequence[Judgement] = ()
     sources: Sequence[tuple[str, str]] = ()
     grid: Grid | None = None
 
@@ -94,24 +75,17 @@ Block = str | Grid | Figure
 """A paragraph, a table or a figure."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the report under its own heading; one without blocks is left out."""
+class Section(NamedTuple):
+    """Blocks under a heading."""
 
     title: str
     anchor: str
     blocks: Sequence[Block]
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """A whole report."""
 
     title: str
     lead: Sequence[str]
     sections: Sequence[Section]
-
-
-def row_of(*texts: str | Cell) -> tuple[Cell, ...]:
-    """Cells from texts."""
-    return tuple(one if isinstance(one, Cell) else Cell(one) for one in texts)

@@ -1,188 +1,145 @@
-"""The paper's tables with ours beside, judged; those of runs with changed settings; and rows that no table has."""
+"""The paper's tables with ours beside, compared; those of runs with changed settings; and rows that no table has."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from probsym.lab.paper import TABLES, Column, Line, PaperTable, listed_rows
-from probsym.lab.report.document import Cell, Grid, Mark, row_of
-from probsym.lab.report.gathered import CHECKED, Gathered, Run
-from probsym.lab.report.marks import judged
-from probsym.lab.report.names import number, said
-from probsym.lab.results import Summary, in_words, summarised
-from probsym.lab.tables import cell, control_numbers, number_in_words
+from probsym.lab.report.comparison import compare
+from probsym.lab.report.document import Cell, Grid, Mark, cells
+from probsym.lab.report.load import File, ReportData
+from probsym.lab.report.text import brief, words
+from probsym.lab.results import in_words, summarised
+from probsym.lab.tables import Place, control_numbers, number_in_words, place_of
 
-CONTROLLED = (("pairs", "controls"), ("calibrated_pairs", "controls"))
-NOT_FINITE = "not finite"
+NOT_FINITE, NOT_RUN = "not finite", "not run"
 
 
-def paper_grids(gathered: Gathered) -> list[Grid]:
+def paper_grids(data: ReportData) -> list[Grid]:
     """Every table that has a number of ours, as in the paper; after each, those with changed settings."""
-    found = []
+    grids = []
     for table in TABLES.values():
-        for changed in [{}, *_settings(table, gathered.runs)]:
-            grid = paper_grid(table, gathered, changed)
-            if grid is not None:
-                found.append(grid)
-    return found
+        changes = {run.changed: run.content["changed"] for run in data.runs if run.changed and run.row in table.rows}
+        for changed in [{}, *(changes[name] for name in sorted(changes))]:
+            grid = paper_grid(table, data, changed)
+            grids += [grid] if grid else []
+    return grids
 
 
-def paper_grid(table: PaperTable, gathered: Gathered, changed: Mapping[str, Any] | None = None) -> Grid | None:
+def paper_grid(table: PaperTable, data: ReportData, changed: Mapping[str, Any] | None = None) -> Grid | None:
     """One table, or None if nothing of ours is in it.
 
-    With changed settings only lines and columns that have something of ours, and nothing is said to be better or worse:
+    With changed settings only lines and columns that have something of ours, and nothing is called better or worse:
     that may be the settings.
     """
-    ours = {
-        (line.title, column.title): _ours(line, column, gathered, changed)
+    places = {
+        (line.title, column.title): place_of(line, column, data.results, changed)
         for line in table.lines
         for column in table.columns
     }
-    found = {place for place, one in ours.items() if one is not None}
-    if not found:
+    ours = {titles for titles, place in places.items() if place.ours}
+    if not ours:
         return None
-    lines, columns = list(table.lines), list(table.columns)
-    if changed:
-        lines = [line for line in lines if any(line.title == one for one, _ in found)]
-        columns = [column for column in columns if any(column.title == one for _, one in found)]
+    lines = [line for line in table.lines if not changed or any(line.title == title for title, _ in ours)]
+    columns = [column for column in table.columns if not changed or any(column.title == title for _, title in ours)]
     rows = []
     for line in lines:
-        pairs = [(_paper(line, column), ours[line.title, column.title] or "") for column in columns]
-        rows.append(row_of(line.title, *(one for pair in pairs for one in pair)))
-    title = f"Table {table.number}. {table.title}"
-    return Grid(
-        f"{title}; ours with {in_words(changed)}: differences may be of the budget, and are not judged"
-        if changed
-        else title,
-        ("method", *("paper", "ours") * len(columns)),
-        rows,
-        (("", 1), *((f"{column.title} {'↑' if column.larger else '↓'}", 2) for column in columns)),
+        row = [Cell(line.title)]
+        for column in columns:
+            place = places[line.title, column.title]
+            paper = "" if place.paper is None else f"{place.paper:g}"
+            row += [Cell(paper), _ours(place, data, changed, None if changed else _mark(place, column, data))]
+        rows.append(row)
+    note = (
+        f"; ours with {in_words(changed)}: not compared, as differences may come from the settings" if changed else ""
     )
+    groups = [(f"{column.title} {'↑' if column.larger else '↓'}", 2) for column in columns]
+    head = ("method", *("paper", "ours") * len(columns))
+    return Grid(f"Table {table.number}. {table.title}{note}", head, rows, (("", 1), *groups))
 
 
-def tally(gathered: Gathered) -> Counter[str]:
-    """How many of our numbers have which kind of mark, or are not finite: each row and metric once."""
-    found: dict[tuple[str, str], str] = {}
+def tally(data: ReportData) -> Counter[str]:
+    """How many numbers of the paper, each row and metric once, have ours beside them with which kind of mark.
+
+    Or with a number that is not finite, or not run: those that we have a name for, and no result with nothing changed.
+    """
+    kinds: dict[tuple[str, str], str] = {}
     for table in TABLES.values():
         for line in table.lines:
             for column in table.columns:
-                place = cell(line, column, gathered.results)
-                if place.row is not None and place.ours is not None and place.paper is not None:
-                    mark = _mark(line, column, gathered)
-                    found.setdefault((place.row, place.metric), mark.kind if mark else NOT_FINITE)
-    return Counter(found.values())
+                place = place_of(line, column, data.results)
+                if place.row is not None and place.paper is not None:
+                    mark = _mark(place, column, data)
+                    kind = mark.kind if mark else NOT_FINITE if place.ours else NOT_RUN
+                    kinds.setdefault((place.row, place.metric), kind)
+    return Counter(kinds.values())
 
 
-def _ours(line: Line, column: Column, gathered: Gathered, changed: Mapping[str, Any] | None) -> Cell | None:
-    place = cell(line, column, gathered.results, changed)
-    if place.ours is None or place.row is None:
-        return None
-    mark = None if changed else _mark(line, column, gathered)
-    return summary_cell(place.ours, gathered.anchor(place.row, in_words(changed)), mark)
+def _ours(place: Place, data: ReportData, changed: Mapping[str, Any] | None, mark: Mark | None = None) -> Cell:
+    if place.row is None or place.ours is None:
+        return Cell("")
+    return Cell(*number_in_words(place.ours), mark, data.by_settings[place.row, in_words(changed)][0].anchor)
 
 
-def _mark(line: Line, column: Column, gathered: Gathered) -> Mark | None:
-    place = cell(line, column, gathered.results)
+def _mark(place: Place, column: Column, data: ReportData) -> Mark | None:
     if place.row is None or place.ours is None or place.paper is None:
         return None
-    scatter = summarised(gathered.results[place.row], f"{place.metric}_std")
-    known = scatter is not None and math.isfinite(scatter.mean)
-    return judged(place.ours, place.paper, column.larger, scatter.mean if scatter and known else None)
+    evaluations = summarised(data.results[place.row], f"{place.metric}_std")
+    known = evaluations is not None and math.isfinite(evaluations.mean)
+    return compare(place.ours, place.paper, column.larger, evaluations.mean if evaluations and known else None)
 
 
-def _paper(line: Line, column: Column) -> str:
-    return f"{line.numbers[column.title]:g}" if column.title in line.numbers else ""
-
-
-def summary_cell(ours: Summary | None, link: str = "", mark: Mark | None = None) -> Cell:
-    """Mean, deviation and number of seeds."""
-    return Cell("") if ours is None else Cell(*number_in_words(ours), mark, link)
-
-
-def _settings(table: PaperTable, runs: Sequence[Run]) -> list[Mapping[str, Any]]:
-    """The changed settings of runs whose rows the table has."""
-    found = {run.changed: run.content["changed"] for run in runs if run.row in table.rows and run.changed}
-    return [found[words] for words in sorted(found)]
-
-
-def control_grids(gathered: Gathered) -> list[Grid]:
+def control_grids(data: ReportData) -> list[Grid]:
     """For every table of separation: pairs left, and relabelled copies called different, by both protocols."""
-    found = []
+    grids = []
     for table in TABLES.values():
         columns = [column for column in table.columns if column.metric == "not_separated"]
-        rows = []
-        for line in table.lines:
-            cells = [one for column in columns for one in _controls(line, column, gathered)]
-            if any(one.text for one in cells):
-                rows.append(row_of(line.title, *cells))
+        rows = [
+            cells(line.title, *(cell for c in columns for cell in _controls(line, c, data))) for line in table.lines
+        ]
+        rows = [row for row in rows if any(cell.text for cell in row[1:])]
         if rows:
             groups = [
                 (f"{column.title}, {name}", 2) for column in columns for name in ("paper's protocol", "calibrated")
             ]
             head = ("method", *("pairs left", "copies apart") * len(groups))
-            found.append(Grid(f"What the counts of Table {table.number} are worth", head, rows, (("", 1), *groups)))
-    return found
+            grids.append(Grid(f"What the counts of Table {table.number} are worth", head, rows, (("", 1), *groups)))
+    return grids
 
 
-def _controls(line: Line, column: Column, gathered: Gathered) -> Iterator[Cell]:
+def _controls(line: Line, column: Column, data: ReportData) -> Iterator[Cell]:
     row = f"{column.task}/{line.row}"
-    numbers = iter(control_numbers(line, column, gathered.results))
-    for totals in CONTROLLED:
-        for total in totals:
-            ours = next(numbers)
-            of = summarised(gathered.results.get(row, ()), total)
-            found = summary_cell(ours, gathered.anchor(row))
-            yield Cell(found.text, f"of {said(of.mean)}" if ours and of else "", link=found.link)
+    totals = ("pairs", "controls", "calibrated_pairs", "controls")
+    for ours, total in zip(control_numbers(line, column, data.results), totals, strict=True):
+        if ours is None:
+            yield Cell("")
+        else:
+            of = summarised(data.results[row], total)
+            note = f"of {brief(of.mean)}" if of else ""
+            yield Cell(number_in_words(ours)[0], note, link=data.by_settings[row, ""][0].anchor)
 
 
-def other_grid(gathered: Gathered) -> Grid | None:
-    """Rows that no table of the paper has: what was measured of them, with how many draws."""
+def other_grid(data: ReportData) -> Grid | None:
+    """Rows that no table of the paper has: what was measured of them."""
     listed = listed_rows()
     rows = []
-    for row, changed in dict.fromkeys((run.row, run.changed) for run in gathered.runs if run.row not in listed):
-        runs = [run for run in gathered.runs if (run.row, run.changed) == (row, changed)]
-        for metric in _metrics(runs[0]):
+    for (row, changed), runs in data.by_settings.items():
+        for metric in _metrics(runs[0]) if row not in listed else ():
             ours = summarised([run.content for run in runs], metric, runs[0].content.get("changed"))
-            cells = (
-                row,
-                changed,
-                metric.replace("_", " "),
-                summary_cell(ours, runs[0].anchor),
-                _draws(runs[0], gathered),
-            )
-            rows.append(row_of(*cells))
-    head = ("row", "settings", "metric", "ours", "draws")
+            if ours is not None:
+                cell = Cell(*number_in_words(ours), link=runs[0].anchor)
+                rows.append(cells(row, changed, words(metric), cell))
+    head = ("row", "settings", "metric", "ours")
     return Grid("Rows that no table of the paper has", head, rows, words=3) if rows else None
 
 
-def _metrics(run: Run) -> list[str]:
+def _metrics(run: File) -> list[str]:
     """What the paper reports of the task, or every test metric if it has no such task."""
-    wanted = [column.metric for one in TABLES.values() for column in one.columns if column.task == run.name.task]
-    found = [name for name in dict.fromkeys(wanted) if name in run.content["metrics"]]
-    found += [name for name in ("not_separated_calibrated",) if name in run.content["metrics"]]
-    tests = [name for name in run.content["metrics"] if name.startswith("test_") and not name.endswith("_std")]
-    return found or [name for name in tests if "_at_" not in name and "@" not in name]
-
-
-def _draws(run: Run, gathered: Gathered) -> str:
-    """With how many draws a row was tested; nothing for one that shows no sign of drawing anything.
-
-    If its equivariance was checked draw by draw, that says how many an example has. A run that was also tested with
-    other numbers of draws has their metrics only if it draws several, and repeated evaluations of one that draws
-    nothing are all alike.
-    """
-    for row in (row for one in gathered.analyses if one.analysis == CHECKED and one.of(run) for row in one.rows):
-        draws, examples = number(row.get("draws")), number(row.get("examples"))
-        if draws and examples:
-            return said(draws / examples)
-    settings, metrics = run.content.get("settings"), run.content["metrics"]
-    if not isinstance(settings, dict):
-        return ""
-    if settings.get("also_test_samples"):
-        several = any("@" in name for name in metrics)
-    else:
-        several = any(value for name, value in metrics.items() if name.endswith("_std"))
-    return said(number(settings.get("test_samples")) or number(settings.get("eval_samples"))) if several else ""
+    metrics = run.content["metrics"]
+    reported = [column.metric for table in TABLES.values() for column in table.columns if column.task == run.name.task]
+    known = [name for name in dict.fromkeys([*reported, "not_separated_calibrated"]) if name in metrics]
+    tests = [name for name in metrics if name.startswith("test_") and not name.endswith("_std")]
+    return known or [name for name in tests if "_at_" not in name and "@" not in name]

@@ -1,15 +1,47 @@
-"""Writing a report: the page and its tables in Markdown, never over files that are there."""
+"""Write a report: the page, and its tables as Markdown, never over files that are there."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from probsym.errors import RunError
-from probsym.lab.report.gathered import Gathered
-from probsym.lab.report.markdown import as_markdown
-from probsym.lab.report.page import as_page
-from probsym.lab.report.sections import LEAD, TITLE, documented
+from probsym.lab.colours import COLOURS, DARK_COLOURS
+from probsym.lab.report.load import ReportData
+from probsym.lab.report.sections import LEAD, TITLE, document
+from probsym.lab.report.text import slug
+
+
+def markdown_text(value: Any) -> Markup:
+    """A text that means itself in a table of Markdown: no markup, no new columns, no new lines.
+
+    >>> print(markdown_text("a|b <i>"))
+    a\\|b &lt;i&gt;
+    """
+    if isinstance(value, Markup):
+        return value
+    text = re.sub(r"([\\`*_\[\]|])", r"\\\1", " ".join(str(value).split()))
+    return Markup(text.replace("<", "&lt;").replace(">", "&gt;"))
+
+
+def render(template: str, **values: Any) -> str:
+    """A template of this package with these values; whatever is no Markup is escaped, as HTML or as Markdown."""
+    finalize = markdown_text if template.endswith(".md") else None
+    environment = Environment(
+        loader=PackageLoader("probsym.lab.report"),
+        autoescape=True,
+        finalize=finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"slug": slug}
+    return environment.get_template(template).render(values)
 
 
 def check_places(page: Path, markdown: Path | None = None) -> tuple[Path, Path]:
@@ -24,7 +56,7 @@ def check_places(page: Path, markdown: Path | None = None) -> tuple[Path, Path]:
 
 
 def write_report(
-    gathered: Gathered,
+    data: ReportData,
     page: Path,
     markdown: Path | None = None,
     *,
@@ -33,16 +65,20 @@ def write_report(
 ) -> tuple[Path, Path]:
     """Write the page, and its tables as Markdown, both or neither; both paths."""
     places = check_places(page, markdown)
-    document = documented(gathered, title, lead)
+    contents = document(data, title, lead)
+    texts = (
+        render("page.html", document=contents, palettes=(COLOURS, DARK_COLOURS)),
+        render("report.md", document=contents),
+    )
     begun: list[Path] = []
-    for path, text in zip(places, (as_page(document), as_markdown(document)), strict=True):
+    for path, text in zip(places, texts, strict=True):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
+            with path.open("x", encoding="utf-8", errors="replace") as file:
                 begun.append(path)
                 file.write(text)
         except OSError as error:
-            for one in begun:
-                one.unlink(missing_ok=True)
+            for place in begun:
+                place.unlink(missing_ok=True)
             raise RunError(f"Expected to write a report to {path} (got: {error})") from error
     return places

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from probsym.lab.report.comparison import AHEAD, BEHIND, BETTER, LEGEND, MARKS, NOISE, SAME, WORSE, compare
 from probsym.lab.report.document import Mark
-from probsym.lab.report.marks import AHEAD, ALL, BEHIND, BETTER, LEGEND, NOISE, SAME, WORSE, judged
 from probsym.lab.results import Summary
 
 
@@ -27,12 +27,12 @@ from probsym.lab.results import Summary
         ((90.0, None, 1), 90.0, True, SAME),
     ],
 )
-def test_judgements(ours: tuple[float, float | None, int], paper: float, larger: bool, wanted: Mark) -> None:
+def test_marks(ours: tuple[float, float | None, int], paper: float, larger: bool, wanted: Mark) -> None:
     assert kind(ours, paper, larger) == wanted.kind
 
 
 def kind(ours: tuple[float, float | None, int], paper: float, larger: bool = True, scatter: float | None = None) -> str:
-    found = judged(Summary(*ours), paper, larger, scatter)
+    found = compare(Summary(*ours), paper, larger, scatter)
     assert found is not None
     return found.kind
 
@@ -52,7 +52,7 @@ def test_the_paper_is_one_more_run(seeds: int, half: float) -> None:
 
 
 def test_how_far_is_not_told_apart_is_said() -> None:
-    found = judged(Summary(80.0, 5.0, 3), 90.0, larger=True)
+    found = compare(Summary(80.0, 5.0, 3), 90.0, larger=True)
     assert found is not None
     assert (found.words, found.detail) == ("cannot be told apart", "90 lies within 80 ± 25")
 
@@ -65,10 +65,10 @@ def test_the_scatter_of_evaluations_counts_for_a_single_seed() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_not_judged(value: float) -> None:
-    assert judged(Summary(value, None, 1), 50.0, larger=True) is None
+def test_what_is_not_finite_is_not_compare(value: float) -> None:
+    assert compare(Summary(value, None, 1), 50.0, larger=True) is None
 
 
 def test_every_sign_is_explained() -> None:
-    assert len({one.sign for one in ALL}) == len(ALL)
-    assert all(one.sign in LEGEND for one in ALL)
+    assert len({one.sign for one in MARKS}) == len(MARKS)
+    assert all(one.sign in LEGEND for one in MARKS)
