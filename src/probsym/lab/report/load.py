@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from probsym._internal.json_file import read_json
 from probsym.errors import RunError
-from probsym.lab.results import check_result, in_words, is_result, json_files, read_curve, read_json
+from probsym.lab.results import check_result, in_words, is_result, json_files, read_curve
 
 METHODS = ("ga", "ps", "canonical", "fa", "ps-fixed-noise", "from-haar")
 """Ways to symmetrize; each has the colour of its place in every chart."""
