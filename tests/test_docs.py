@@ -2,6 +2,9 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+
+from probsym import Symmetrized, bases, groups, nets, samplers
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -32,3 +35,17 @@ def test_every_picture_is_shown_on_a_page() -> None:
 def test_curves_belong_to_a_benchmark() -> None:
     results = [path.stem for path in BENCHMARKS.glob("*.json")]
     assert [path.name for path in BENCHMARKS.glob("*.csv") if not path.stem.startswith(tuple(results))] == []
+
+
+def test_the_code_about_gradients_runs() -> None:
+    torch.manual_seed(0)
+    page = (ROOT / "docs" / "gradients.md").read_text()
+    base = bases.MLP([12, 16, 1], activation="tanh", shape=())
+    model = Symmetrized(base, "m d:point -> ", {"d": groups.E(3)}, samplers.Frame())
+    names: dict[str, object] = {"torch": torch, "samplers": samplers, "nets": nets, "model": model}
+    names |= {"x": torch.randn(2, 4, 3), "forces": torch.randn(2, 4, 3)}
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, names)
+    assert all(one.grad is not None for one in base.parameters())
