@@ -11,6 +11,7 @@ from torch import Tensor
 
 from probsym.errors import DtypeError, GroupError, ShapeError
 from probsym.ops import Order
+from probsym.ops.random_numbers import random_numbers
 
 Axis = int | tuple[int, int]
 Carrier = Tensor | Order
@@ -118,8 +119,8 @@ class Group(ABC):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Random features whose law no element changes; projecting them gives Haar samples."""
-        draw = torch.rand if self.compares_features else torch.randn
-        return draw((*batch, *self.feature_shape(size)), dtype=dtype, device=device, generator=generator)
+        shape, normal = (*batch, *self.feature_shape(size)), not self.compares_features
+        return random_numbers(shape, normal=normal, dtype=dtype, device=device, generator=generator)
 
     def move(self, g: Tensor, features: Tensor) -> Tensor:
         """How features follow the input: `project(move(g, z)) == compose(g, project(z))`."""

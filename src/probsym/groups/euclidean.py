@@ -10,6 +10,7 @@ from torch import Tensor
 from probsym.errors import ShapeError
 from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, joint_batch, matmul
 from probsym.groups.orthogonal import O, determinant_sign
+from probsym.ops.random_numbers import random_numbers
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,7 +131,7 @@ class E(Group):
     ) -> Tensor:
         """Q uniform, and a normal translation."""
         g = self.haar(batch, dtype=dtype, device=device, generator=generator)
-        shift = torch.randn(*batch, self.d, dtype=g.dtype, device=g.device, generator=generator)
+        shift = random_numbers((*batch, self.d), normal=True, dtype=g.dtype, device=g.device, generator=generator)
         return self.with_translation(self.linear_part(g), shift)
 
     def contains(self, g: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym.errors import GroupError, RangeError, SignatureError
+from probsym.ops.random_numbers import random_numbers
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch, zero_padding
@@ -183,9 +184,9 @@ class Learned(Sampler):
         if self.fixed_noise and batch.ids is not None:
             counter = counter_normal if normal else counter_uniform
             return self.eta * counter(self.seed, 4 + stream, batch.ids, start, draws, shape, batch.dtype)
-        draw = torch.randn if normal else torch.rand
         size = (len(batch), draws, *shape)
-        return self.eta * draw(size, dtype=batch.dtype, device=batch.device, generator=generator)
+        drawn = random_numbers(size, normal=normal, dtype=batch.dtype, device=batch.device, generator=generator)
+        return self.eta * drawn
 
     def _fixed_breaks(self, batch: Batch, breaks: Noise, start: int, streams: int) -> Noise:
         assert batch.ids is not None

@@ -10,6 +10,7 @@ from torch.quasirandom import SobolEngine
 
 from probsym.errors import RangeError
 from probsym.groups.base import normal_numbers
+from probsym.ops.random_numbers import random_numbers
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.noise import Law, Noise, below
@@ -54,7 +55,9 @@ def _points(
             f"Expected at most {SobolEngine.MAXDIM} random numbers a draw for coupling 'quasi' (got {total})"
         )
     grid = SobolEngine(total).draw(draws, dtype=torch.float64).to(batch.device)
-    shift = torch.rand(len(batch), 1, total, dtype=torch.float64, device=batch.device, generator=generator)
+    shift = random_numbers(
+        (len(batch), 1, total), normal=False, dtype=torch.float64, device=batch.device, generator=generator
+    )
     parts = ((grid + shift) % 1).split(counts, -1)
     return [part.reshape(len(batch), draws, *shape) for part, shape in zip(parts, shapes, strict=True)]
 

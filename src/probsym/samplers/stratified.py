@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from probsym.ops import descending
+from probsym.ops.random_numbers import random_numbers
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.noise import Noise
@@ -48,5 +49,5 @@ def stratified(
 def _shuffled(order: Tensor, most: int, generator: torch.Generator | None) -> Tensor:
     """The numbers below each order (B, 1) in random order, (B, most); behind them those that are not below."""
     numbers = torch.arange(most, device=order.device).expand(len(order), -1)
-    keys = torch.rand(2, len(order), most, device=order.device, generator=generator)
+    keys = random_numbers((2, len(order), most), normal=False, device=order.device, generator=generator)
     return descending(keys[0], numbers < order, keys[1])
