@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym.lab.engine import Engine
+from probsym.lab.examples import Stored
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.seeds import derived
 from probsym.lab.training import initial_weights
@@ -119,6 +120,23 @@ def test_every_seed_purpose_and_count_is_evaluated_with_random_numbers_of_its_ow
     found = [engine.evaluate(engine.data.valid, *call)["loss"] for call in calls]
     assert found[0] == found[-1]
     assert len(set(found)) == 4
+
+
+def test_a_run_evaluates_every_epoch_and_every_repeated_test_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, list[int]] = {}
+    evaluate = Engine.evaluate
+
+    def noted(
+        self: Engine, part: Stored, seed: int, purpose: str, count: int = 0, *, samples: int | None = None
+    ) -> dict[str, float]:
+        asked.setdefault(purpose, []).append(count)
+        return evaluate(self, part, seed, purpose, count, samples=samples)
+
+    monkeypatch.setattr(Engine, "evaluate", noted)
+    training_of(tmp_path, test_repeats=2).run()
+    assert asked == {"validation": [0, 1, 2], "test": [0, 1] * 3}
 
 
 def test_the_callers_random_numbers_are_untouched(tmp_path: Path) -> None:

@@ -76,6 +76,14 @@ def test_a_net_that_ignores_its_input_gives_haar(tied):
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
+def test_vectors_that_span_nothing_are_completed_anew_in_every_draw():
+    net = lambda x: torch.zeros(len(x), 3, 3)  # noqa: E731
+    model = Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": groups.O(3)}, samplers.FromHaar(net))
+    drawn = model.estimate(torch.ones(1, 4, 3), samples=1200, generator=seeded()).elements["d"][0]
+    assert drawn.mean(0).abs().max() < 0.1
+    assert (drawn.square().mean(0) - 1 / 3).abs().max() < 0.05
+
+
 @pytest.mark.parametrize("takes", [True, False])
 def test_mask_is_passed_and_real_items_come_first(takes):
     seen = {}
