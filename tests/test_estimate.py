@@ -9,7 +9,9 @@ from scipy import stats
 from torch import nn
 
 from probsym import Symmetrized, groups, nets, samplers
+from probsym.estimate import Average
 from probsym.ops import SoftSort, soft_sort
+from probsym.samplers.draw import Draw
 from probsym.samplers.haar import from_elements
 from probsym.signature import Term
 from tests.symmetrized_cases import SETTINGS, make_inputs, make_model
@@ -74,6 +76,24 @@ def test_weights(dtype: torch.dtype, chunk: int | None, scale: float) -> None:
     torch.testing.assert_close(found.mean.double(), mean, **tolerance)
     torch.testing.assert_close(model(x, noise=noise), found.mean)
     torch.testing.assert_close(found.stderr.double(), variance.sqrt(), **tolerance)
+    torch.testing.assert_close(found.weights.double(), (w / w.sum(1, keepdim=True)).squeeze(-1), **tolerance)
+
+
+def test_rounding_makes_no_variance_negative() -> None:
+    """Squares are taken about the first value, which has no weight here; all others agree."""
+    y = normal(200, 2, dtype=torch.float32)[:, [0, 1, 1, 1]]
+    average = Average(statistics=True)
+    average.add([y], Draw(4, {}, {}, weights=torch.tensor([0.0, 1.0, 1.0, 1.0]).expand(200, 4)))
+    (stderr,) = average.stderr()
+    assert (stderr < 1e-3).all()
+
+
+@pytest.mark.parametrize("coupling", ["independent", "antithetic"])
+def test_the_mean_has_a_gradient_and_its_error_has_none(coupling: str) -> None:
+    x = normal(3, 4, 2).requires_grad_()
+    found = Symmetrized(smooth, "n c -> k", S, samples=5).estimate(x, coupling=coupling)
+    assert found.mean.requires_grad
+    assert not found.stderr.requires_grad
 
 
 def test_one_draw_and_exact_averages() -> None:

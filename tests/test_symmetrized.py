@@ -738,7 +738,7 @@ def test_the_residual_and_the_base_agree_on_a_precision() -> None:
         ("n c, n n -> n c", 1),
         ("n c, n n -> n c", 2),
         ("n c, n n -> n c", -1),
-        ("n c, n n -> n c", True),
+        ("n c, n n -> n n", True),
         ("n c, n n -> n c", "0"),
         ("n c, n n -> n c, n c", 0),
         ("n c, n n -> n k", 0),

@@ -35,6 +35,20 @@ def test_a_failure_leaves_everything_as_it_was(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
+def test_the_new_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, named = tmp_path / "file", []
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        named.append(path.exists())
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with atomic_write(path) as beside:
+        beside.write_text("one")
+    assert named == [False]
+
+
 def test_of_several_none_is_replaced_before_all_are_written(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_text("old")

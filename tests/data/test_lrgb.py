@@ -209,6 +209,24 @@ def test_the_kinds_are_those_that_occur() -> None:
     assert tuple(arrays["edge_attr"].max(0) + 1) == PEPTIDES_BONDS
 
 
+def test_the_kinds_of_every_feature_are_those_of_the_published_code() -> None:
+    """Of peptides and of PCQM-Contact, in the order of the Open Graph Benchmark."""
+    atoms = {
+        "atomic number": (17, 35),
+        "chirality": (3, 3),
+        "degree": (7, 7),
+        "formal charge": (7, 7),
+        "hydrogens": (5, 2),
+        "radical electrons": (1, 4),
+        "hybridization": (6, 6),
+        "aromatic": (2, 2),
+        "in a ring": (2, 2),
+    }
+    bonds = {"type": (4, 4), "stereo": (1, 1), "conjugated": (2, 1)}
+    assert list(atoms.values()) == list(zip(PEPTIDES_ATOMS, PCQM_ATOMS, strict=True))
+    assert list(bonds.values()) == list(zip(PEPTIDES_BONDS, PCQM_BONDS, strict=True))
+
+
 def test_no_kind_is_beyond_those_of_the_open_graph_benchmark() -> None:
     for kinds, most in (
         (PEPTIDES_ATOMS, OGB_ATOMS),

@@ -27,6 +27,18 @@ def test_inverses_come_from_the_products() -> None:
     assert torch.equal(groups.Finite.inverses(groups.D(4)), groups.D(4).inverses())
 
 
+def test_opposites_are_half_the_list_away() -> None:
+    assert Shifts(8).opposite(torch.tensor([0, 3, 5])).tolist() == [4, 7, 1]
+
+
+def test_opposites_follow_products_from_the_left() -> None:
+    """In a group that does not commute, those of `Finite` itself."""
+    group = groups.D(3)
+    h, g = torch.cartesian_prod(group.elements(), group.elements()).T
+    both = groups.Finite.opposite(group, group.compose(h, g))
+    assert torch.equal(both, group.compose(h, groups.Finite.opposite(group, g)))
+
+
 @BOTH
 def test_weights_act_as_the_sum_over_elements(dtype: torch.dtype) -> None:
     group, weights = Shifts(4), torch.rand(3, 4, dtype=dtype)

@@ -34,6 +34,13 @@ def test_pair_features_are_charges_and_squared_distances() -> None:
     assert EXAMPLES.ids.tolist() == list(range(12))
 
 
+def test_calm_systems_are_those_that_are_not_chaotic(monkeypatch: pytest.MonkeyPatch) -> None:
+    chaotic = {"train": torch.tensor([True]), "test": torch.tensor([False, True, False])}
+    monkeypatch.setattr("probsym.lab.recipes.nbody.nbody_chaos", lambda show: chaotic)
+    parts = NBody().test_parts()
+    assert {name: one.tolist() for name, one in parts.items()} == {"calm": [True, False, True]}
+
+
 def test_there_is_a_recipe_for_every_base_and_method() -> None:
     assert set(NAMES) == {f"nbody/{base}-{method}" for base in ("transformer", "gnn") for method in METHODS}
 

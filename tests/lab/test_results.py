@@ -109,9 +109,10 @@ def test_precisions_are_kept_with_the_mean() -> None:
     assert spoken_number(found) == "1 ± 0 (3 seeds, in 32-true and tf32)"
 
 
-def test_metrics_that_are_no_numbers_are_named(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps({**result(0), "metrics": {"mse": None}}))
-    with pytest.raises(RunError, match=r"a\.json to have numbers for metrics \(got mse=None\)"):
+@pytest.mark.parametrize("value", [None, True])
+def test_metrics_that_are_no_numbers_are_named(value: object, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({**result(0), "metrics": {"mse": value}}))
+    with pytest.raises(RunError, match=rf"a\.json to have numbers for metrics \(got mse={value}\)"):
         read_results(tmp_path)
 
 

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from probsym.lab.engine import Engine
-from probsym.lab.recipe import Recipe
+from probsym.lab.examples import Stored
+from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.seeds import derived
 from probsym.lab.training import initial_weights
 from tests.lab.cases import (
     DROPOUT,
     PS,
     SETTINGS,
+    Plain,
     Tiny,
     assert_same,
     build,
@@ -29,6 +32,21 @@ from tests.lab.cases import (
 
 class Fewer(Tiny):
     sizes = (20, 20, 30)
+
+
+class AlwaysDropout(Plain):
+    """No draws, but dropout from the global generator, in evaluation too."""
+
+    def forward(self, features: Tensor, adjacency: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(nn.functional.dropout(features), adjacency)
+
+
+def build_always_dropout(settings: Settings) -> nn.Module:
+    return AlwaysDropout()
+
+
+ALWAYS_DROPOUT = Recipe("tiny/always-dropout", Tiny, build_always_dropout, SETTINGS)
+both_generators = pytest.mark.parametrize("recipe", [PS, ALWAYS_DROPOUT], ids=lambda one: one.name)
 
 
 def test_purposes_counts_and_seeds_have_different_seeds() -> None:
@@ -81,6 +99,44 @@ def test_draws_of_a_step_do_not_depend_on_the_steps_before() -> None:
     one, other = engine_of(), engine_of()
     other.model.load_state_dict(one.model.state_dict())
     assert torch.equal(loss(one, 0), loss(other, 2))
+
+
+@both_generators
+def test_every_seed_and_step_has_random_numbers_of_its_own(recipe: Recipe) -> None:
+    engine = engine_of(recipe)
+    weights = {name: one.clone() for name, one in engine.model.state_dict().items()}
+    index, found = engine.order(0, 0)[0], []
+    for seed, step in ((0, 0), (0, 1), (1, 0), (0, 0)):
+        engine.start(weights)
+        found.append(engine.train_step(index, seed, step)[1].item())
+    assert found[0] == found[-1]
+    assert len(set(found)) == 3
+
+
+@both_generators
+def test_every_seed_purpose_and_count_is_evaluated_with_random_numbers_of_its_own(recipe: Recipe) -> None:
+    engine = engine_of(recipe)
+    calls = ((0, "validation", 0), (1, "validation", 0), (0, "test", 0), (0, "validation", 1), (0, "validation", 0))
+    found = [engine.evaluate(engine.data.valid, *call)["loss"] for call in calls]
+    assert found[0] == found[-1]
+    assert len(set(found)) == 4
+
+
+def test_a_run_evaluates_every_epoch_and_every_repeated_test_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, list[int]] = {}
+    evaluate = Engine.evaluate
+
+    def noted(
+        self: Engine, part: Stored, seed: int, purpose: str, count: int = 0, *, samples: int | None = None
+    ) -> dict[str, float]:
+        asked.setdefault(purpose, []).append(count)
+        return evaluate(self, part, seed, purpose, count, samples=samples)
+
+    monkeypatch.setattr(Engine, "evaluate", noted)
+    training_of(tmp_path, test_repeats=2).run()
+    assert asked == {"validation": [0, 1, 2], "test": [0, 1] * 3}
 
 
 def test_the_callers_random_numbers_are_untouched(tmp_path: Path) -> None:

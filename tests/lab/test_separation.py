@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from probsym import groups, samplers
 from probsym.data import decorated_cycles
 from probsym.lab.examples import Examples
+from probsym.lab.hotelling import Moments
 from probsym.lab.recipe import Settings
 from probsym.lab.recipes import RECIPES
 from probsym.lab.recipes.graphs import as_examples, graph_network
@@ -175,6 +176,22 @@ def test_one_model_that_separates_is_enough() -> None:
     found = counted(build)
     assert found["control_separated"] == found["control_separated_calibrated"] == int((first != copies).sum()) > 0
     assert found["not_separated"] == int((first[::2] == first[1::2]).sum()) < 4
+
+
+@pytest.mark.parametrize(("share", "separated"), [(0.9, True), (1.1, False)])
+def test_the_level_is_divided_among_pairs_and_models(
+    share: float, separated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4 pairs or 8 controls, under 2 models each."""
+
+    def compare(one: Moments, other: Moments) -> Tensor:
+        count = len(one.mean)
+        return torch.full((count,), share * SEPARATION.level / (2 * count), dtype=torch.float64)
+
+    monkeypatch.setattr("probsym.lab.separation.compare", compare)
+    found = counted(gin)
+    assert found["not_separated_calibrated"] == (0 if separated else 4)
+    assert found["control_separated_calibrated"] == (8 if separated else 0)
 
 
 def test_all_pairs_and_named_sets_are_reported() -> None:

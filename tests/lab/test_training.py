@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import signal
 from dataclasses import asdict, replace
@@ -19,20 +20,24 @@ from probsym.lab.interrupts import graceful
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.results import read_curve, write_curve
 from probsym.lab.run import Options, make_fabric
-from probsym.lab.training import make_engine
+from probsym.lab.training import Training, make_engine
 from tests.lab.cases import (
+    DROPOUT,
     FAILING,
     METHODS,
     PLAIN,
+    PRECISE,
     PS,
     SETTINGS,
     Tiny,
+    assert_same,
     build,
     build_plain,
     engine_of,
     metrics_of,
     run_quietly,
     training_of,
+    without_time,
 )
 
 
@@ -189,6 +194,26 @@ def test_evaluating_the_average_leaves_the_weights_as_they_were(tmp_path: Path) 
     assert all(torch.equal(one, now) for one, now in zip(before, engine.model.parameters(), strict=True))
 
 
+def test_the_average_begins_anew_with_every_seed(tmp_path: Path) -> None:
+    engine = training_of(tmp_path, averaging=0.9).engine
+    engine.train_step(torch.arange(10), 0, 0)
+    Training(engine, PS, 1, tmp_path)
+    assert all(torch.equal(one, now) for one, now in zip(engine.average, engine.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_state_that_is_loaded_again_goes_on_as_it_did(before: int) -> None:
+    engine, index = engine_of(averaging=0.9), torch.arange(10)
+    for step in range(before):
+        engine.train_step(index, 0, step)
+    state = copy.deepcopy(engine.state())
+    engine.train_step(index, 0, before)
+    wanted = copy.deepcopy(engine.state())
+    engine.load(state)
+    engine.train_step(index, 0, before)
+    assert_same(engine.state(), wanted)
+
+
 def test_a_model_is_built_once_for_the_first_seed(tmp_path: Path) -> None:
     built = []
 
@@ -225,6 +250,30 @@ def test_evaluation_is_by_hand_the_same(tmp_path: Path) -> None:
     assert found["loss"] == pytest.approx(float(engine.task.loss(output, part.targets)), rel=1e-5)
     assert found["accuracy"] == pytest.approx(100 * float(((output > 0) == (part.targets > 0.5)).float().mean()))
     assert engine.model.training
+
+
+def test_evaluation_is_not_training() -> None:
+    engine, training = engine_of(DROPOUT), []
+    engine.model.base.register_forward_pre_hook(lambda base, _: training.append(base.training))
+    engine.evaluate(engine.data.valid, 0, "validation")
+    engine.train_step(torch.arange(10), 0, 0)
+    assert training == [False, True]
+
+
+@pytest.mark.parametrize(("recipe", "dtype"), [(PS, torch.float32), (PRECISE, torch.float64)])
+def test_outputs_are_evaluated_in_their_own_precision(
+    recipe: Recipe, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, seen = engine_of(recipe), []
+    metrics = engine.task.metrics
+
+    def noted(output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
+        seen.append(output.dtype)
+        return metrics(output, targets, mask)
+
+    monkeypatch.setattr(engine.task, "metrics", noted)
+    engine.evaluate(engine.data.valid, 0, "validation")
+    assert seen == [dtype]
 
 
 def test_a_validation_loss_that_is_not_finite_is_never_the_best(tmp_path: Path) -> None:
@@ -276,6 +325,21 @@ def test_gradients_are_clipped(clip: float | None) -> None:
         assert norm > 0.02
     else:
         assert norm == pytest.approx(clip, rel=1e-3)
+
+
+def test_the_loss_of_an_epoch_is_the_mean_over_its_steps(tmp_path: Path) -> None:
+    training, seen = training_of(tmp_path, entropy=0.1), []
+    step = training.engine._step
+
+    def noted(index: Tensor) -> Tensor:
+        seen.append(step(index).clone())
+        return seen[-1]
+
+    training.engine._step = noted
+    training.run()
+    wanted = torch.stack(seen).view(3, 4, 2).mean(1)
+    found = torch.tensor([[row["train_total"], row["train_loss"]] for row in training.progress.curve])
+    torch.testing.assert_close(found, wanted)
 
 
 def test_the_entropy_enters_the_loss_with_its_weight() -> None:
@@ -356,6 +420,19 @@ def test_a_checkpoint_after_a_bad_loss_is_not_a_good_one(tmp_path: Path) -> None
     assert all(math.isfinite(one) for one in load_checkpoint(tmp_path / "checkpoint.pt")["loss"])
 
 
+def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+    """Of a finite loss whose gradient was not."""
+    training, sums = training_of(tmp_path), torch.zeros(2)
+    weight = next(training.engine.model.parameters()).detach()
+    kept = weight.clone()
+    weight[0] = math.nan
+    training._save(0.0, sums)
+    assert not training.path.exists()
+    weight.copy_(kept)
+    training._save(0.0, sums)
+    assert training.path.exists()
+
+
 def test_what_failed_can_be_resumed_from_the_last_good_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(NonFiniteError):
         training_of(tmp_path, FAILING, every=0).run()
@@ -423,6 +500,15 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
         training_of(tmp_path, other).resume()
 
 
+def test_a_checkpoint_from_other_data_is_refused(tmp_path: Path) -> None:
+    first, second = training_of(tmp_path, epochs=1), training_of(tmp_path, epochs=1)
+    first.engine.task.source, second.engine.task.source = "generated", "published"
+    first.run()
+    assert first.resume()
+    with pytest.raises(RunError, match=r"to be of .*'published'.*\(got .*'generated'"):
+        second.resume()
+
+
 def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
     torch.save({"recipe": Tiny()}, tmp_path / "checkpoint.pt")
     with pytest.raises(RunError, match="whole checkpoint"):
@@ -476,6 +562,11 @@ def test_an_interrupt_in_a_step_stops_after_it(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(Stopped, match=f"epoch 2 of 3.*{tmp_path}"):
         training.run()
     assert load_checkpoint(tmp_path / "checkpoint.pt")["step"] == 6
+    again, whole = training_of(tmp_path), training_of(tmp_path / "whole")
+    assert again.resume()
+    for one in (again, whole):
+        one.run()
+    assert without_time(again.progress.curve) == without_time(whole.progress.curve)
 
 
 def test_examples_are_taken_and_moved_together() -> None:

@@ -152,6 +152,18 @@ def test_noise_takes_over_below_the_tolerance(dtype):
 
 
 @both_dtypes
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize(("factor", "kept"), [(2.0, True), (0.5, False)])
+def test_the_tolerance_is_relative_to_all_entries(factor, kept, size, dtype):
+    """|Z| is four times the largest entry."""
+    z, noise = torch.zeros(2, 16, 2, dtype=dtype)
+    z[:, 0] = size
+    z[0, 1], z[1, 1] = (sign * factor * TOLERANCE[dtype] * 4 * size / math.sqrt(2) for sign in (1, -1))
+    noise[2, 1], noise[3, 1] = 1.0, -1.0
+    assert gram_schmidt(z, noise)[:, 1].nonzero()[:, 0].tolist() == ([0, 1] if kept else [2, 3])
+
+
+@both_dtypes
 def test_without_noise_missing_columns_are_an_error(dtype):
     z = normal(2, 3, 4, 4, dtype=dtype)
     z[0, 1, :, 2] = z[0, 1, :, 0] - z[0, 1, :, 1]

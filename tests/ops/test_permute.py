@@ -100,6 +100,14 @@ def test_descending_puts_padding_last_whatever_the_scores() -> None:
     assert descending(scores, mask).tolist() == [0, 4, 1, 2, 3]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_zeros_of_both_signs_tie(dtype: torch.dtype) -> None:
+    zeros = torch.tensor([-0.0, 0.0, -0.0, 1.0, 0.0], dtype=dtype)
+    assert descending(zeros).tolist() == [3, 0, 1, 2, 4]
+    assert descending(zeros, ties=torch.arange(5.0, dtype=dtype)).tolist() == [3, 4, 2, 1, 0]
+    assert descending(torch.zeros(5, dtype=dtype), ties=zeros).tolist() == [3, 0, 1, 2, 4]
+
+
 def test_refusals() -> None:
     with pytest.raises(DtypeError, match=r"Expected a permutation to be an int64 index \(got torch.float32\)"):
         take(torch.zeros(3), torch.zeros(3))

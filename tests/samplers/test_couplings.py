@@ -116,14 +116,17 @@ def test_input_noise_keeps_its_law(coupling, place, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_extremes_stay_inside(dtype):
     """What the largest and smallest uniform numbers become."""
-    noise = samplers.Noise((torch.tensor([0.0, 1e-30, 0.1], dtype=dtype).view(1, 1, 3, 1),), {}, {}, {})
+    small = torch.tensor([0.0, 1e-30, 0.1], dtype=dtype)
+    noise = samplers.Noise((small.view(1, 1, 3, 1),), {"n": small.view(1, 1, 3)}, {}, {})
 
     class Given(samplers.Learned):
         def noise(self, batch, draws, generator=None, *, start=0):
             return noise
 
     batch = Batch.outline(Signature.parse("n c -> ", S), [torch.zeros(1, 3, 1, dtype=dtype)]).ready()
-    both = COUPLINGS["antithetic"](Given(Scores(), noise=0.7), batch, 2).inputs[0]
+    pair = COUPLINGS["antithetic"](Given(Scores(), noise=0.7), batch, 2)
+    assert (pair.ties["n"] < 1).all()
+    both = pair.inputs[0]
     top = torch.tensor(0.7, dtype=dtype)
     assert (both[0, 1, :2] < top).all()
     assert (both[0, 1, :2] > 0.7 - 1e-6).all()

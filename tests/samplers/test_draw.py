@@ -71,12 +71,14 @@ def test_masked_axes_of_no_group_are_packed_and_unpacked():
 def test_parts_are_slices_of_the_draws(start, stop, count):
     x, mask = torch.randn(2, 4, 3), MASK
     batch, whole = drawn("n d -> n d", {"n": groups.S(), "d": groups.O(3)}, x, mask=mask, draws=5)
-    whole = Draw(5, whole.elements, whole.carriers, torch.rand(2, 5), torch.tensor([True, False]))
+    features = {"n": torch.rand(2, 5, 4)}
+    whole = Draw(5, whole.elements, whole.carriers, torch.rand(2, 5), torch.tensor([True, False]), features=features)
     part = whole.chunk(start, stop)
     assert part.count == count
     for key in ("n", "d"):
         assert torch.equal(part.elements[key], whole.elements[key][:, start:stop])
     assert torch.equal(part.weights, whole.weights[:, start:stop])
+    assert torch.equal(part.features["n"], features["n"][:, start:stop])
     assert torch.equal(part.exact, whole.exact)
     torch.testing.assert_close(part.undo(batch)[0], whole.undo(batch)[0][:, start:stop])
     y = torch.randn(2, 5, 4, 3)

@@ -66,12 +66,22 @@ def test_law_is_equivariant_and_the_net_is_not():
     assert testing.equivariance_gap(bare, x, relabellings=199, generator=seeded()).p_value < 0.01
 
 
-def test_a_net_that_ignores_its_input_gives_haar():
-    net = lambda x: torch.arange(3.0).expand(len(x), 3)  # noqa: E731
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_net_that_ignores_its_input_gives_haar(tied):
+    scores = torch.zeros(3) if tied else torch.arange(3.0)
+    net = lambda x: scores.expand(len(x), 3)  # noqa: E731
     model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.FromHaar(net))
     drawn = model.estimate(torch.ones(1, 3, 1), samples=1200, generator=seeded()).elements["n"][0]
     counts = [(drawn == p).all(-1).sum() for p in groups.S().elements(size=3)]
     assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_vectors_that_span_nothing_are_completed_anew_in_every_draw():
+    net = lambda x: torch.zeros(len(x), 3, 3)  # noqa: E731
+    model = Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": groups.O(3)}, samplers.FromHaar(net))
+    drawn = model.estimate(torch.ones(1, 4, 3), samples=1200, generator=seeded()).elements["d"][0]
+    assert drawn.mean(0).abs().max() < 0.1
+    assert (drawn.square().mean(0) - 1 / 3).abs().max() < 0.05
 
 
 @pytest.mark.parametrize("takes", [True, False])

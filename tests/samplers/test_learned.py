@@ -314,9 +314,9 @@ def test_without_noise_it_is_canonicalization(joint, dtype):
 # fixed noise
 
 
-def fixed(seed=0, **options):
+def fixed(seed=0, noise=1.0, **options):
     net = Spy((0,))
-    sampler = samplers.Learned(net, fixed_noise=True, seed=seed)
+    sampler = samplers.Learned(net, noise, fixed_noise=True, seed=seed)
     return Symmetrized(lambda x: x[:, 0] - x[:, 1], "n c -> c", S, sampler, samples=6, **options).eval()
 
 
@@ -333,12 +333,15 @@ def test_fixed_noise_belongs_to_the_example():
     assert not torch.isin(other.inputs[0], noise.inputs[0]).any()
 
 
-def test_fixed_noise_goes_on_where_it_stopped():
-    model, x = fixed(), torch.arange(8.0).view(1, 4, 2).expand(2, 4, 2) / 20
-    index = torch.tensor([1, 2])
-    whole = model.estimate(x, index=index, samples=12)
-    parts = model.estimate(x, index=index, samples=4, tol=1e-9, max_samples=12)
-    chunks = model.estimate(x, index=index, samples=12, chunk=5)
+@pytest.mark.parametrize("noise", [1.0, 0.0])
+def test_fixed_noise_goes_on_where_it_stopped(noise):
+    """So do the tie-breaks, which alone decide without noise: two items tie. Rounds are of 30, 15 and 15 draws."""
+    x = torch.tensor([[0.0, 0.0], [0.1, 0.2], [0.1, 0.5], [0.2, 0.9]]).expand(2, 4, 2)
+    model, index = fixed(noise=noise), torch.tensor([1, 2])
+    whole = model.estimate(x, index=index, samples=60)
+    parts = model.estimate(x, index=index, samples=4, tol=1e-9, max_samples=60)
+    chunks = model.estimate(x, index=index, samples=60, chunk=25)
+    assert len(parts.chunks) == 3
     assert torch.equal(whole.elements["n"], parts.elements["n"])
     assert torch.equal(whole.elements["n"], chunks.elements["n"])
     assert torch.equal(model(x, index=index), model(x, index=index))
