@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from probsym._internal.base_outputs import as_outputs
 from probsym._internal.callables import hidden_modules, takes_mask
-from probsym._internal.checks import check_size
+from probsym._internal.checks import check_keys, check_residual, check_size
 from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
-from probsym.estimate import Average, Estimate, Estimator, Late, Outputs, joint_weights, one_or_all
+from probsym.estimate import Average, Estimate, Estimator, Late, joint_weights, one_or_all
 from probsym.groups import Group
+from probsym.placement import Placement
 from probsym.samplers.base import Sampler
-from probsym.samplers.batch import Batch, translate, zero_padding
+from probsym.samplers.batch import Batch
 from probsym.samplers.couplings import BLOCKS, COUPLINGS, INDEPENDENT, check_coupling, chosen_coupling
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import Haar
@@ -95,8 +96,8 @@ class Symmetrized(Saved, nn.Module):
         self.eval_coupling = eval_coupling
         if eval_coupling is not None:
             check_coupling(eval_coupling, self.sampler, self.signature)
-        self.residual = _check_residual(residual, self.signature)
-        self.output_keys = _check_keys(output_keys, self.signature)
+        self.residual = check_residual(residual, self.signature.inputs, self.signature.outputs)
+        self.output_keys = check_keys(output_keys, self.signature.outputs)
         self.mask_argument = mask_argument
         self._base_takes_mask = takes_mask(base, name=mask_argument)
         self._base_takes_none = takes_mask(base, given=False, name=mask_argument)
@@ -135,7 +136,7 @@ class Symmetrized(Saved, nn.Module):
         average = Average(statistics=False)
         for draw in self._draws(sampler, batch, numbers, self.chunk):
             average.add(self._values(batch, draw, extra), draw)
-        return self._finished(outline, batch, average)
+        return Placement(outline, batch, self.residual).mean(average)
 
     def estimate(
         self,
@@ -199,14 +200,14 @@ class Symmetrized(Saved, nn.Module):
                     kept.append(values)
             if tol is None or sampler.lists_elements or _settled(average, tol, max_samples):
                 break
-        losses = partial(self._losses, sampler, batch, chunks)
+        losses, placement = partial(self._losses, sampler, batch, chunks), Placement(outline, batch, self.residual)
         return Estimate(
-            mean=self._finished(outline, batch, average),
+            mean=placement.mean(average),
             stderr=one_or_all(average.stderr()),
             samples=average.count,
             elements=self._elements(batch, chunks),
             weights=joint_weights(chunks),
-            values=self._kept(outline, batch, kept) if keep_values else None,
+            values=placement.values(kept) if keep_values else None,
             losses=losses() if self.training else Late(losses),
             chunks=tuple(chunks),
         )
@@ -321,76 +322,12 @@ class Symmetrized(Saved, nn.Module):
         self.signature.check_outputs(outputs, batch.sizes, batch=rows)
         return draw.apply(batch, [y.unflatten(0, (len(batch), draw.count)) for y in outputs])
 
-    def _finished(self, outline: Batch, batch: Batch, average: Average) -> Outputs:
-        """The mean, with its points where the input's centroid was, or added to the input."""
-        if self.residual is not None:
-            added = self._added(outline)
-            return (average.mean()[0] + added).to(torch.promote_types(average.dtypes[0], added.dtype))
-        found = [self._placed(y, i, batch.centroids, batch.masks) for i, y in enumerate(average.mean())]
-        return one_or_all([y.to(self._dtype(batch, i, average.dtypes[i])) for i, y in enumerate(found)])
-
-    def _kept(self, outline: Batch, batch: Batch, kept: Sequence[tuple[Tensor, ...]]) -> Outputs:
-        values = [torch.cat(parts, 1) for parts in zip(*kept, strict=True)]
-        if self.residual is not None:
-            return values[0] + self._added(outline).unsqueeze(1)
-        draws = values[0].shape[1]
-        masks, centroids = (
-            {name: one.repeat_interleave(draws, 0) for name, one in each.items()}
-            for each in (batch.masks, batch.centroids)
-        )
-        for i, y in enumerate(values):
-            precise = y.flatten(0, 1).to(self._dtype(batch, i, y.dtype))
-            values[i] = self._placed(precise, i, centroids, masks).view(y.shape)
-        return one_or_all(values)
-
-    def _added(self, outline: Batch) -> Tensor:
-        """The input that `residual` names as it was given, but for padding, which is zero."""
-        assert self.residual is not None
-        return zero_padding(outline.inputs[self.residual], self.signature.inputs[self.residual], outline.masks)
-
-    def _placed(self, y: Tensor, i: int, centroids: Mapping[str, Tensor], masks: Mapping[str, Tensor]) -> Tensor:
-        """Output i with its points about the input's centroid."""
-        for key, centroid in centroids.items():
-            y = translate(y, self.signature.outputs[i], key, centroid, masks)
-        return y
-
-    def _dtype(self, batch: Batch, i: int, dtype: torch.dtype) -> torch.dtype:
-        """That of output i: what the base gave it, but points are known as well as those of the input."""
-        points = any(axis.kind == "point" for axis in self.signature.outputs[i].axes)
-        given = next((x.dtype for x in batch.inputs if x.is_floating_point()), dtype)
-        return torch.promote_types(dtype, given) if points else dtype
-
     def _elements(self, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:
         found = {}
         for key, group in self.signature.groups.items():
             g = torch.cat([chunk.elements[key] for chunk in chunks], 1)
             found[key] = group.with_translation(g, batch.centroids[key].unsqueeze(1)) if key in batch.centroids else g
         return found
-
-
-def _check_residual(residual: int | None, signature: Signature) -> int | None:
-    """The number of an input that has the term of the only output, or None."""
-    if residual is None:
-        return None
-    if not isinstance(residual, int) or isinstance(residual, bool) or not 0 <= residual < len(signature.inputs):
-        raise SignatureError(
-            f"Expected residual to be the number of an input, below {len(signature.inputs)} (got {residual!r})"
-        )
-    if signature.outputs != (signature.inputs[residual],):
-        term = signature.inputs[residual]
-        raise SignatureError(
-            f"Expected the output to be '{term}', as input {residual} that is added (got '{signature}')"
-        )
-    return residual
-
-
-def _check_keys(keys: Sequence[str] | None, signature: Signature) -> tuple[str, ...] | None:
-    """One name for every output, or None."""
-    if keys is None:
-        return None
-    if isinstance(keys, str) or len(keys) != len(signature.outputs) or not all(isinstance(one, str) for one in keys):
-        raise SignatureError(f"Expected output_keys to name {len(signature.outputs)} outputs (got {keys!r})")
-    return tuple(keys)
 
 
 def _settled(average: Average, tol: float, max_samples: int) -> bool:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from probsym.errors import DeviceError, DtypeError, MaskError, NonFiniteError, RangeError, ShapeError
+from probsym.errors import (
+    DeviceError,
+    DtypeError,
+    MaskError,
+    NonFiniteError,
+    RangeError,
+    ShapeError,
+    SignatureError,
+)
 from probsym.groups import Group
 
 if TYPE_CHECKING:
@@ -131,3 +139,26 @@ def check_finite(tensors: Sequence[Tensor], terms: Sequence[Term], masks: Mappin
         if bad.any():
             where = tuple(bad.nonzero()[0].tolist())
             raise NonFiniteError(f"Expected input {i} ({str(term)!r}) to be finite (got {x[where].item()} at {where})")
+
+
+def check_residual(residual: int | None, inputs: Sequence[Term], outputs: Sequence[Term]) -> int | None:
+    """The number of an input that has the term of the only output, or None."""
+    if residual is None:
+        return None
+    if not isinstance(residual, int) or isinstance(residual, bool) or not 0 <= residual < len(inputs):
+        raise SignatureError(f"Expected residual to be the number of an input, below {len(inputs)} (got {residual!r})")
+    if tuple(outputs) != (inputs[residual],):
+        found = ", ".join(f"'{term}'" for term in outputs)
+        raise SignatureError(
+            f"Expected the output to be '{inputs[residual]}', as input {residual} that is added (got {found})"
+        )
+    return residual
+
+
+def check_keys(keys: Sequence[str] | None, outputs: Sequence[Term]) -> tuple[str, ...] | None:
+    """One name for every output, or None."""
+    if keys is None:
+        return None
+    if isinstance(keys, str) or len(keys) != len(outputs) or not all(isinstance(one, str) for one in keys):
+        raise SignatureError(f"Expected output_keys to name {len(outputs)} outputs (got {keys!r})")
+    return tuple(keys)
