@@ -20,6 +20,24 @@ app = typer.Typer(
 console = Console()
 errors = Console(stderr=True)
 
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from probsym import __version__
+
+        console.print(f"probsym {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and leave.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
 Results = Annotated[Path, typer.Option(help="Folder of result files.")]
 Precision = Annotated[str, typer.Option(help="32-true, tf32 or bf16-mixed.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]

@@ -180,7 +180,7 @@ def push(
     try:
         from huggingface_hub import HfApi  # noqa: PLC0415
     except ImportError as error:
-        raise DependencyError("Expected the huggingface_hub library (got none); it comes with probsym[lab]") from error
+        raise DependencyError("Expected the huggingface_hub library (got none); it comes with probsym[hub]") from error
     with tempfile.TemporaryDirectory() as folder:
         save(model, folder)
         try:
@@ -303,7 +303,7 @@ def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     try:
         from safetensors.torch import save_file  # noqa: PLC0415
     except ImportError as error:
-        raise DependencyError("Expected the safetensors library (got none); it comes with probsym[lab]") from error
+        raise DependencyError("Expected the safetensors library (got none); it comes with probsym[hub]") from error
     save_file(tensors, path, metadata={"format": "pt"})
 
 

@@ -22,7 +22,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         from safetensors.torch import load_file  # noqa: PLC0415
     except ImportError as error:
-        raise DependencyError("Expected the safetensors library (got none); it comes with probsym[lab]") from error
+        raise DependencyError("Expected the safetensors library (got none); it comes with probsym[hub]") from error
     if path.suffix in _PICKLED:
         raise CheckpointError(f"Expected a safetensors file, since pickled ones can run code (got {path.name})")
     if path.name.endswith(".index.json"):
@@ -131,7 +131,7 @@ def download(repo: str, name: str, **options: Any) -> Path:
     try:
         from huggingface_hub import hf_hub_download  # noqa: PLC0415
     except ImportError as error:
-        raise DependencyError("Expected the huggingface_hub library (got none); it comes with probsym[lab]") from error
+        raise DependencyError("Expected the huggingface_hub library (got none); it comes with probsym[hub]") from error
     try:
         return Path(hf_hub_download(repo, name, **options))
     except Exception as error:  # the hub's own errors, and those of the network

@@ -173,7 +173,7 @@ def _layers(settings: EncoderSettings) -> nn.ModuleList:
     except ImportError as error:
         raise DependencyError(
             "Expected the transformers library, 5.17 or later, for a patch transformer (got none); "
-            "it comes with probsym[lab]"
+            "it comes with probsym[encoders]"
         ) from error
     shape: dict[str, Any] = {
         "hidden_size": settings.width,

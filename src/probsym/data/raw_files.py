@@ -64,7 +64,7 @@ def _download(dataset: str, name: str) -> None:
         from torch_geometric import datasets  # noqa: PLC0415  (the lab extra brings it)
     except ImportError as error:
         raise DependencyError(
-            f"Expected the torch-geometric library to download {name} (got none); it comes with probsym[lab]"
+            f"Expected the torch-geometric library to download {name} (got none); it comes with probsym[graphs]"
         ) from error
 
     class Download(getattr(datasets, dataset)):  # type: ignore[misc]

@@ -26,7 +26,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
 def _command() -> str:
     """How to run this again; where the result went does not matter for that."""
     program = Path(sys.argv[0])
-    words = ["probsym"] if program.name in ("probsym", "cli.py") else ["python", sys.argv[0]]
+    words = ["probsym"] if program.name in ("probsym", "cli.py", "__main__.py") else ["python", sys.argv[0]]
     rest = iter(sys.argv[1:])
     for word in rest:
         if word in ("--out", "--results"):

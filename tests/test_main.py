@@ -1,0 +1,51 @@
+"""`probsym` as a program: `python -m probsym`, its version, and what it says where the laboratory is not installed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import probsym
+
+SRC = str(Path(probsym.__file__).parents[1])
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, timeout=120, check=False, env={"PYTHONPATH": SRC}
+    )
+
+
+def test_the_version() -> None:
+    done = run("-m", "probsym", "--version")
+    assert (done.returncode, done.stdout.strip()) == (0, f"probsym {probsym.__version__}")
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_its_libraries_one_line_says_what_to_install(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; from probsym.__main__ import main; main()"
+    done = run("-c", code)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert f"got no {missing}" in line
+    assert "pip install 'probsym[lab]'" in line
+
+
+def test_the_core_needs_none_of_them() -> None:
+    names = [
+        "typer",
+        "rich",
+        "safetensors",
+        "huggingface_hub",
+        "transformers",
+        "lightning",
+        "matplotlib",
+        "scipy",
+        "jinja2",
+    ]
+    code = f"import sys; sys.modules.update(dict.fromkeys({names!r})); import probsym, torch; "
+    code += "m = probsym.Symmetrized(torch.nn.Linear(3, 2), 'n -> k', {'n': probsym.groups.S()}); m(torch.rand(2, 3))"
+    done = run("-c", code)
+    assert done.returncode == 0, done.stderr
