@@ -157,7 +157,7 @@ class Group(ABC):
 
     def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
         """Where rounding may decide which element features name: booleans (*batch,)."""
-        return torch.zeros(g.shape[: g.dim() - len(self.element_shape(g.shape[-1] if g.dim() else None))]).bool()
+        return torch.zeros(self.check_element(g), dtype=torch.bool, device=g.device)
 
     @abstractmethod
     def contains(self, g: Tensor) -> Tensor:
