@@ -212,3 +212,17 @@ def test_an_encoder_gets_the_straight_through_gradient_if_asked(asked: bool) -> 
     model = Symmetrized(lambda seen, moved: moved[:, 0], "n c, n k -> k", {"n": groups.S()}, sampler, samples=4)
     (gradient,) = torch.autograd.grad(model(encoder(x), other).sum(), encoder.weight, materialize_grads=True)
     assert bool(gradient.abs().max() > 0) == asked
+
+
+def test_statistics_of_norms_count_a_step_once() -> None:
+    found = []
+    for live in (False, True):
+        torch.manual_seed(0)
+        sampler = samplers.Learned(nets.VNDGCNN(1, hidden=24), tau=0.1)
+        model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"n": groups.S(), "d": groups.O(3)}, sampler, samples=2)
+        x = torch.randn(4, 5, 3, generator=torch.Generator().manual_seed(1)).requires_grad_(live)
+        model(x, generator=torch.Generator().manual_seed(2))
+        found.append([one.clone() for one in model.buffers()])
+    assert found[0]
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)

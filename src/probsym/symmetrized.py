@@ -101,6 +101,10 @@ class Symmetrized(Saved, nn.Module):
         self.mask_argument = mask_argument
         self._base_takes_mask = takes_mask(base, name=mask_argument)
         self._base_takes_none = takes_mask(base, given=False, name=mask_argument)
+        if mask_argument != "mask" and not self._base_takes_mask:
+            raise SignatureError(
+                f"Expected a base that takes {mask_argument!r}, its mask_argument (got one that does not)"
+            )
         if hidden := hidden_modules(base):
             warnings.warn(
                 f"Expected base to be a module, so that what is in it is trained and saved with the model (got a "
@@ -316,6 +320,10 @@ class Symmetrized(Saved, nn.Module):
             for name, one in (extra or {}).items()
         }
         if self._base_takes_none if batch.mask_names is None else self._base_takes_mask:
+            if self.mask_argument in options:
+                raise SignatureError(
+                    f"Expected mask= rather than extra[{self.mask_argument!r}] (got both, or the latter)"
+                )
             masks = {name: one.reshape(rows, one.shape[-1]) for name, one in draw.masks(batch).items()}
             options[self.mask_argument] = masks if batch.mask_names else next(iter(masks.values()), None)
         outputs = as_outputs(self.base(*folded, **options), self.output_keys, len(self.signature.outputs))

@@ -111,3 +111,18 @@ def test_what_does_not_fit_is_refused(found: Any, keys: Any, count: int, message
 def test_keys_name_every_output(keys: Any) -> None:
     with pytest.raises(SignatureError, match="Expected output_keys to name 2 outputs"):
         Symmetrized(lambda x: (x, x), "n -> n, n", S, output_keys=keys)
+
+
+def test_what_is_none_does_not_count_and_any_key_can_be_named() -> None:
+    y = torch.zeros(2)
+    assert as_outputs({"loss": None, "logits": y}, None, 1) == (y,)
+    with pytest.raises(SignatureError, match=r"\(got 0, 1\)"):
+        as_outputs({0: y, 1: y}, None, 1)
+
+
+def test_masks_that_would_not_arrive_are_refused() -> None:
+    with pytest.raises(SignatureError, match="Expected a base that takes 'attn', its mask_argument"):
+        Symmetrized(lambda x, mask=None: x, "n -> n", S, mask_argument="attn")
+    model = Symmetrized(lambda x, mask=None: x, "n -> n", S)
+    with pytest.raises(SignatureError, match=r"Expected mask= rather than extra\['mask'\]"):
+        model(torch.randn(2, 3), extra={"mask": 5})

@@ -264,6 +264,14 @@ def test_functions_that_hide_modules_are_found() -> None:
         assert hidden_modules(function) == ["Linear"]
     for function in (layer, frozen.forward, lambda x: frozen(x) + 1, len, functools.partial(len)):
         assert hidden_modules(function) == []
+
+    class Wrapping:
+        func = layer  # no partial, whatever it is called
+
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    assert hidden_modules(Wrapping()) == []
     with pytest.warns(UserWarning, match=r"Expected base to be a module.*\(got a function around Linear\)"):
         Symmetrized(closed, "n -> n", {"n": groups.S()})
 

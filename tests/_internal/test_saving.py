@@ -176,7 +176,9 @@ def test_every_registered_name_is_among_the_cases() -> None:
 def test_what_came_later_is_kept_and_older_files_have_it_not(tmp_path: Path) -> None:
     base, inputs = MADE["SequenceTransformer"](), graphs()
     options = {"output_keys": ("y",), "mask_argument": "real"}
-    model = Symmetrized(lambda x, a: {"y": x.tanh()}, "n c, n n -> n c", {"n": S}, samples=2, residual=0, **options)
+    model = Symmetrized(
+        lambda x, a, real=None: {"y": x.tanh()}, "n c, n n -> n c", {"n": S}, samples=2, residual=0, **options
+    )
     saved(model, tmp_path / "new")
     loaded = Symmetrized.from_pretrained(tmp_path / "new", base=model.base)
     assert (loaded.residual, loaded.output_keys, loaded.mask_argument) == (0, ("y",), "real")

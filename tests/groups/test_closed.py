@@ -177,3 +177,58 @@ def test_a_group_without_features_is_refused_by_samplers_with_nets() -> None:
     model = Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": Nameless(3)}, samplers.FromHaar(lambda x: x[:, :3].mT))
     with pytest.raises(GroupError, match=r"has a `feature_field` for a sampler with a net \(got Nameless\(3\)\)"):
         model(torch.randn(2, 4, 3))
+
+
+@dataclass(frozen=True, repr=False)
+class Turns(groups.Group):
+    """Cyclic shifts of an axis of any size, by the abstract verbs and a list of elements alone."""
+
+    finite = True
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"plain"})
+
+    def element_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return (2,)  # by how much, and of how many
+
+    def axis_size(self, kind: str = "plain") -> None:
+        return None
+
+    def identity(self, batch=(), *, size=None, dtype=None, device=None) -> Tensor:
+        return torch.tensor([0, size], device=device).expand(*batch, 2)
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        return torch.stack([(g[..., 0] + h[..., 0]) % g[..., 1], (g + 0 * h)[..., 1]], -1)
+
+    def inverse(self, g: Tensor) -> Tensor:
+        return torch.stack([-g[..., 0] % g[..., 1], g[..., 1]], -1)
+
+    def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
+        return act_by_matrix(self.matrix(g, dtype=x.dtype), x, axis % x.dim())
+
+    def contains(self, g: Tensor) -> Tensor:
+        return (g[..., 0] >= 0) & (g[..., 0] < g[..., 1])
+
+    def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        n = int(g[..., 1].flatten()[0])
+        places = (torch.arange(n) + g[..., :1]) % n
+        return nn.functional.one_hot(places, n).mT.to(dtype or torch.float32)
+
+    def cardinality(self, size: int | None = None) -> int:
+        assert size is not None
+        return size
+
+    def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
+        assert size is not None
+        return torch.stack([torch.arange(size), torch.full((size,), size)], -1)
+
+
+def test_a_list_of_elements_is_enough_to_be_tested_enumerated_and_drawn() -> None:
+    testing.assert_group_laws(Turns(), size=5)
+    x = torch.randn(3, 5, dtype=torch.float64)
+    model = Symmetrized(lambda x: x * x[:, :1], "n -> n", {"n": Turns()}, samplers.Enumerate())
+    assert model.estimate(x).samples == 5
+    assert testing.assert_equivariant(model, x).error < 1e-12
+    drawn = Symmetrized(model.base, "n -> n", {"n": Turns()}, samples=4000)
+    torch.testing.assert_close(drawn(x), model(x), rtol=0, atol=0.2)

@@ -97,3 +97,12 @@ def test_what_does_not_fit_is_refused() -> None:
         assert_equivariant(3, torch.randn(2, 3), signature="n -> n", groups=bound)
     with pytest.raises(ShapeError, match="output 0"):
         assert_equivariant(lambda x: x[:, :2], torch.randn(2, 3), signature="n -> n", groups=bound)
+
+
+def test_whole_numbers_and_truth_values_are_compared_too() -> None:
+    bound, x = {"n": groups.S()}, torch.randn(2, 5)
+    for right in (lambda x: (x > 0).long(), lambda x: x > 0):
+        assert assert_equivariant(right, x, signature="n -> n", groups=bound).error == 0
+        assert equivariance_gap(right, x, signature="n -> n", groups=bound, samples=4).p_value == 1
+    with pytest.raises(AssertionError, match="in batch item"):
+        assert_equivariant(lambda x: (x > x[:, :1]).long(), x, signature="n -> n", groups=bound)

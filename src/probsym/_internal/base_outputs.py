@@ -23,7 +23,7 @@ def as_outputs(found: Any, keys: Sequence[str] | None, count: int) -> tuple[Tens
     if isinstance(found, Tensor):
         named = None
     elif isinstance(found, Mapping):
-        named = dict(found)
+        named = {str(name): value for name, value in found.items() if value is not None}
     elif dataclasses.is_dataclass(found) and not isinstance(found, type):
         values = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
         named = {name: value for name, value in values.items() if value is not None}
@@ -32,7 +32,7 @@ def as_outputs(found: Any, keys: Sequence[str] | None, count: int) -> tuple[Tens
     if keys is not None:
         missing = [key for key in keys if named is None or key not in named]
         if missing:
-            there = "no names" if named is None else ", ".join(map(str, named)) or "none"
+            there = "no names" if named is None else ", ".join(named) or "none"
             raise SignatureError(f"Expected the base to return {missing[0]!r}, which output_keys names (got {there})")
         assert named is not None
         return tuple(named[key] for key in keys)

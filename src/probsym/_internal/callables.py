@@ -1,5 +1,6 @@
 """Inspect callables: whether they take a mask, and whether they hide modules."""
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -54,8 +55,9 @@ def hidden_modules(function: Callable[..., Any]) -> list[str]:
     """
     if isinstance(function, nn.Module):
         return []
-    inner = getattr(function, "func", None)  # of a partial
-    found: list[Any] = [] if inner is None else [inner, *function.args, *function.keywords.values()]  # type: ignore[attr-defined]
+    found: list[Any] = []
+    if isinstance(function, functools.partial):
+        found = [function.func, *function.args, *function.keywords.values()]
     found.append(getattr(function, "__self__", None))
     for cell in getattr(function, "__closure__", None) or ():
         with suppress(ValueError):  # an empty cell

@@ -30,8 +30,8 @@ class Group(ABC):
     Groups are values: two objects with the same parameters are equal, and print as they are written.
 
     Nothing outside this folder asks which class a group is: what samplers, nets and tests need to know, its verbs say.
-    The abstract ones make a group that can be tested and acted with. The others let samplers serve it, and where one
-    is missing the error names it:
+    The abstract ones make a group that can act; with `random`, or `elements` of one that is `finite`, it can be tested.
+    The others let samplers serve it, and where one is missing the error names it:
 
     - `feature_field`, `feature_shape`, `move`, `project`: features name an element (all samplers but Enumerate);
     - `noise_laws`: the noise that `Learned` may add to its input;
@@ -66,7 +66,7 @@ class Group(ABC):
 
     @property
     def takes_mask(self) -> bool:
-        """Whether the items of an axis may be padding, and a mask say so."""
+        """Whether the items of an axis may be padding, and a mask say so; `haar` and `project` then take `mask=`."""
         return False
 
     @property
@@ -181,6 +181,10 @@ class Group(ABC):
         Features have a law that no element changes and `project` follows every element, so what they project
         to has an invariant law too, and the Haar measure is the only one.
         """
+        if self.feature_field is None and self.finite:
+            listed = self.elements(size=size, device=device)
+            u = random_numbers(batch, normal=False, dtype=torch.float64, device=device, generator=generator)
+            return listed[(u * len(listed)).long().clamp(max=len(listed) - 1)]
 
         def draw() -> Tensor:
             return self.features(batch, size=size, dtype=dtype, device=device, generator=generator)

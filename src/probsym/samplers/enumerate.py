@@ -41,7 +41,7 @@ class Enumerate(Sampler):
 
     def check(self, signature: Signature) -> None:
         for group in signature.groups.values():
-            if not group.takes_mask:  # of others the inputs say how many items there are
+            if not group.finite:  # of those that are, the inputs may say how many elements there are
                 group.cardinality()
 
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
@@ -50,7 +50,7 @@ class Enumerate(Sampler):
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         groups = batch.groups
         most = {key: _most_items(batch, key) for key, group in groups.items() if group.takes_mask}
-        total = math.prod(group.cardinality(most.get(key)) for key, group in groups.items())
+        total = math.prod(group.cardinality(most.get(key, batch.sizes.get(key))) for key, group in groups.items())
         if total > self.limit:
             raise GroupError(f"Expected at most {self.limit} elements to list (got {total}, for {most} items)")
         listed = {key: _elements(batch, key, most.get(key)) for key in groups}

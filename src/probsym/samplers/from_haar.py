@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -81,8 +80,7 @@ class FromHaar(Sampler):
         if takes_mask(self.net, given=len(batch.masks) > 0):
             masks = {name: mask.flatten(0, 1) for name, mask in side.masks(batch).items()}
             options["mask"] = masks if len(masks) > 1 else next(iter(masks.values()), None)
-        call = partial(self.net, **options)
-        named = named_features(batch, call, inputs, self.input_gradient, self.training)
+        named = named_features(batch, self.net, inputs, self.input_gradient, **options)
         features = by_axis(batch, _unfolded(named, len(batch), side.count), side.count)
         groups = batch.groups
         there = {key: groups[key].move(side.elements[key], z) for key, z in features.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -159,8 +158,7 @@ class Learned(Sampler):
             shape = len(batch), 1, batch.sizes[axis.key], self.extra_noise
             silent = torch.zeros(shape, dtype=batch.dtype, device=batch.device)
             inputs.insert(0, noise.inputs[0] if self.eta > 0 else silent)
-        call = partial(self.net, mask=self._net_mask(batch))
-        found = named_features(batch, call, inputs, self.input_gradient, self.training)
+        found = named_features(batch, self.net, inputs, self.input_gradient, mask=self._net_mask(batch))
         features = by_axis(batch, found, draws)
         return project(batch, features, noise, draws, tau=self.tau, merge_ties=self.eta == 0)
 

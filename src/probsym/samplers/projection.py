@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from probsym.errors import DtypeError, GroupError, RangeError, ShapeError, SignatureError
 from probsym.groups import Group
@@ -26,14 +28,15 @@ def feature_field(group: Group) -> str:
 
 
 def named_features(
-    batch: Batch, call: Callable[..., Any], inputs: Sequence[Tensor], input_gradient: bool, training: bool
+    batch: Batch, net: Callable[..., Any], inputs: Sequence[Tensor], input_gradient: bool, **options: Any
 ) -> Any:
     """What a net makes of its inputs, with the gradient that the inputs are to get.
 
     Orders and choices are locally constant, so scores and logits pass nothing to the inputs, unless `input_gradient`
     asks for the straight-through gradient; vectors pass all. Parameters get theirs in any case. Where a net gives both,
-    and inputs require a gradient, it is called twice.
+    and inputs require a gradient, it is called twice. `options` are given to the net by keyword.
     """
+    call = partial(net, **options)
     if input_gradient or not torch.is_grad_enabled() or not any(x.requires_grad for x in inputs):
         return call(*inputs)
     compared = {group.compares_features for group in batch.groups.values()}
@@ -42,16 +45,30 @@ def named_features(
         return call(*still)
     if True not in compared:
         return call(*inputs)
-    if training:  # with the same dropout
-        with torch.random.fork_rng([batch.device] if batch.device.type == "cuda" else []):
-            moving = call(*inputs)
-    else:
+    with _without_trace(net, batch.device):
         moving = call(*inputs)
     constant = call(*still)
     if not isinstance(moving, Features) or not isinstance(constant, Features):
         return moving  # which is refused: one tensor cannot name elements of several groups
     fields = {feature_field(group): group.compares_features for group in batch.groups.values()}
     return Features.join({name: (constant if still else moving).get(name) for name, still in fields.items()})
+
+
+@contextmanager
+def _without_trace(net: Callable[..., Any], device: torch.device) -> Iterator[None]:
+    """A call of a net in training that is to be made again: random numbers and statistics are then as before.
+
+    Compiled code, which cannot be taken back, goes on as after two calls.
+    """
+    if not isinstance(net, nn.Module) or not net.training or torch.compiler.is_compiling():
+        yield
+        return
+    before = [(buffer, buffer.clone()) for buffer in net.buffers()]
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        yield
+    with torch.no_grad():
+        for buffer, value in before:
+            buffer.copy_(value)
 
 
 def by_axis(batch: Batch, found: object, draws: int) -> dict[str, Tensor]:

@@ -95,7 +95,7 @@ def _floor(left: Tensor, right: Tensor) -> Tensor:
     """Differences of one output (B, K, ...) that rounding may make, (B, size)."""
     largest = torch.cat([left, right], 1).flatten(1).abs().amax(1, keepdim=True).double().clamp(min=1)
     size = left.shape[2:].numel()
-    return (ROUNDING.get(left.dtype, 0.0) * largest).expand(-1, size)
+    return (ROUNDING.get(left.dtype, 1e-10) * largest).expand(-1, size)
 
 
 def _values(

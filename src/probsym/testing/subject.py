@@ -67,7 +67,7 @@ class Subject:
         found = as_outputs(self.call(*inputs, **masked), None, len(self.signature.outputs))
         sizes = self.signature.check_inputs(inputs, mask)
         self.signature.check_outputs(found, sizes, batch=len(inputs[0]))
-        return list(found)
+        return [y if y.is_floating_point() else y.double() for y in found]
 
 
 def _as_one_draw(outputs: Sequence[Tensor]) -> Values:
