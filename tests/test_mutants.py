@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from probsym import groups, nets, samplers, symmetrized, testing
+from probsym import groups, nets, placement, samplers, testing
 from probsym.estimate import Average
 from probsym.groups import euclidean, orthogonal, symmetric
 from probsym.nets import MaskedBatchNorm
@@ -78,7 +78,7 @@ def translation_added_to_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @mutant(coupled, "SE(3)", "Haar", "none", F64)
 def points_left_about_the_origin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(symmetrized, "translate", lambda y, term, key, shift, masks: y)
+    monkeypatch.setattr(placement, "translate", lambda y, term, key, shift, masks: y)
 
 
 @mutant(coupled, "E(3)", "Haar", "none", F64)

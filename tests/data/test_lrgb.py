@@ -123,7 +123,7 @@ def test_without_torch_geometric_there_is_no_download(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
-    with pytest.raises(DependencyError, match=r"torch-geometric .* probsym\[lab\]"):
+    with pytest.raises(DependencyError, match=r"torch-geometric .* probsym\[graphs\]"):
         peptides_struct()
     write(places[0], "peptides-struct", peptides(11))
     assert len(peptides_struct()["train"]) == 2  # and none is needed to read
