@@ -17,7 +17,7 @@ from probsym.lab.capture import Captured
 from probsym.lab.examples import Examples, Splits, Stored
 from probsym.lab.kept_weights import KeptWeights
 from probsym.lab.recipe import Settings, Task
-from probsym.lab.seeds import derived
+from probsym.lab.seeds import derived, seeded
 from probsym.samplers import Canonical, Noise
 from probsym.symmetrized import Symmetrized
 
@@ -119,11 +119,11 @@ class Engine:
         """The task's metrics over some examples, the loss among them; `samples` draws if the model makes several."""
         self.model.eval()
         indices = torch.arange(part.size, device=self.device).split(max(self.settings.batch_size, 200))
-        with torch.no_grad(), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+        with torch.no_grad():
             calls = [self._evaluation(part, index, samples) for index in indices]
-            self.generator.manual_seed(derived(seed, purpose, count))  # now: capturing has drawn from them too
-            torch.manual_seed(derived(seed, f"{purpose} dropout", count))
-            outputs = [call(index).clone() for call, index in zip(calls, indices, strict=True)]
+            self.generator.manual_seed(derived(seed, purpose, count))  # now: capturing has drawn from it too
+            with seeded(self.device, derived(seed, f"{purpose} dropout", count)):
+                outputs = [call(index).clone() for call, index in zip(calls, indices, strict=True)]
             found = self.task.metrics(torch.cat(outputs), part.targets, part.mask)
         self.model.train()
         return {name: float(value) for name, value in found.items()}

@@ -104,8 +104,8 @@ class Training:
             found["settings"] = {**asdict(Settings()), **found["settings"]}
         if found != wanted:
             raise RunError(f"Expected {self.path} to be of {wanted} (got {found})")
-        self._go_on_keeping(state.get("keep_every", self.keep_every))  # nor this
-        before = state.get("precision")  # nor that
+        self._go_on_keeping(state.get("keep_every", self.keep_every))  # older ones do not say this either
+        before = state.get("precision")
         if None not in (before, self.precision) and before != self.precision:
             raise RunError(
                 f"Expected precision {before}, in which the run in {self.path.parent} began (got {self.precision})"

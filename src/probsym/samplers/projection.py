@@ -51,7 +51,7 @@ def named_features(
     if not isinstance(moving, Features) or not isinstance(constant, Features):
         return moving  # which is refused: one tensor cannot name elements of several groups
     fields = {feature_field(group): group.compares_features for group in batch.groups.values()}
-    return Features.join({name: (constant if still else moving).get(name) for name, still in fields.items()})
+    return Features.join({name: (constant if ties else moving).get(name) for name, ties in fields.items()})
 
 
 @contextmanager
