@@ -1,5 +1,7 @@
 import re
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -49,3 +51,27 @@ def test_the_code_about_gradients_runs() -> None:
     for block in blocks:
         exec(block, names)
     assert base.layers[0].weight.grad is not None
+
+
+def test_the_code_about_training_runs_in_a_loop_in_lightning_and_in_hugging_face(tmp_path: Path) -> None:
+    names: dict[str, Any] = {"folder": str(tmp_path)}
+    first, *trainings = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "training.md").read_text(), re.S)
+    exec(first, names)
+    train, make_model = names["train"], names["make_model"]
+
+    def loss(model: Symmetrized) -> float:
+        features, adjacency, mask, label = train.tensors
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            logits = model.eval()(features, adjacency, mask=mask, samples=20, generator=generator)
+            return float(torch.nn.functional.cross_entropy(logits, label))
+
+    assert len(trainings) == 3
+    before = loss(make_model())
+    for block, trained in zip(trainings, ("model", "classifier", "hugging"), strict=True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of the trainers themselves, about workers and their own versions
+            exec(block, names)
+        found = names[trained]
+        model = found if trained == "model" else found.model if trained == "classifier" else found.model.model
+        assert loss(model) < before - 0.05, trained
