@@ -21,8 +21,10 @@ from probsym.lab.seeds import derived, seeded
 from probsym.samplers import Canonical, Noise
 from probsym.symmetrized import Symmetrized
 
-COMPILER = {"triton.autotune_pointwise": False}
-"""Elementwise kernels are not tried in several shapes, each of which has to be compiled."""
+COMPILER = {"triton.autotune_pointwise": False, "comprehensive_padding": False}
+"""Elementwise kernels are not tried in several shapes, each of which has to be compiled. Strides are not padded: torch
+before 2.13 may write a buffer with padded strides and read it with others, which gives wrong gradients without a word
+(pytorch issue 179931)."""
 
 
 class Engine:

@@ -195,4 +195,9 @@ def nearest(x: Tensor, real: Tensor | None, neighbours: int) -> tuple[Tensor | N
     edges = distance <= last + slack
     if real is not None:
         edges = edges & torch.isfinite(distance) & real.unsqueeze(2)
-    return index, edges.movedim(2, 0).contiguous()
+    edges = edges.movedim(2, 0).contiguous()
+    # few points tie, and with few others, so most of what is spare is not needed; only a CPU can tell without waiting
+    if index is not None and x.device.type == "cpu" and not torch.compiler.is_compiling():
+        used = int(edges.flatten(1).any(1).sum())
+        index, edges = index[:used], edges[:used]
+    return index, edges
