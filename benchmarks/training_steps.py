@@ -1,4 +1,4 @@
-"""Whole training steps of a recipe, plain, compiled and captured, beside a bare base with its optimiser."""
+"""Whole training steps of a recipe, plain, compiled and captured, beside a user's own loop and a bare base."""
 
 import argparse
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from benchmarks.recipe_runs import trainable
 from benchmarks.record import captured, side_by_side
+from probsym import Symmetrized
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import make_engine
 
@@ -37,7 +38,31 @@ def training_steps(name: str, options: Options, bare: Callable[[], object], repe
         engine = make_engine(recipe, settings, fabric, compile=compiled, capture=graph)
         engine.model.train()
         runs[mode] = _stepper(engine.train_step, engine.order(0, 0)[0])
+    if fabric.device.type == "cuda":
+        runs["own_loop"] = own_loop(name, options)
     return side_by_side({**runs, "bare": bare}, repeats=repeats, device=fabric.device)
+
+
+def own_loop(name: str, options: Options) -> Callable[[], object]:
+    """A step as a user writes it: one line compiles the model, the rest is plain PyTorch."""
+    recipe, fabric = trainable(name), make_fabric(options)
+    engine = make_engine(recipe, replace(recipe.settings, epochs=1), fabric)
+    task, settings, batch = engine.task, engine.settings, engine.data.train.take(engine.order(0, 0)[0])
+    model = engine.model.train()
+    assert isinstance(model, Symmetrized)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fabric.device.type == "cuda")
+    torch._inductor.config.comprehensive_padding = False  # wrong before torch 2.13, see `probsym.lab.engine.COMPILER`
+    estimator = torch.compile(model.estimator(), mode="reduce-overhead")
+
+    def step() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        with fabric.autocast():
+            found = estimator(*batch.inputs, mask=batch.mask)
+            loss = task.loss(found.mean, batch.targets) + settings.entropy * found.losses["entropy"]
+        loss.backward()
+        optimiser.step()
+
+    return step
 
 
 def bare_step(
