@@ -13,7 +13,7 @@ from probsym.ops.random_numbers import random_numbers
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch, zero_padding
-from probsym.samplers.counter_rng import counter_normal, counter_uniform
+from probsym.ops.counter_rng import counter_normal, counter_uniform
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Law, Noise
 from probsym.samplers.projection import by_axis, check_tau, entropy, named_features, project
@@ -182,8 +182,8 @@ class Learned(Sampler):
         if self.fixed_noise and batch.ids is not None:
             counter = counter_normal if normal else counter_uniform
             return self.eta * counter(self.seed, 4 + stream, batch.ids, start, draws, shape, batch.dtype)
-        size = (len(batch), draws, *shape)
-        drawn = random_numbers(size, normal=normal, dtype=batch.dtype, device=batch.device, generator=generator)
+        size, source = (len(batch), draws, *shape), noises.along(generator, batch, term.names)
+        drawn = random_numbers(size, normal=normal, dtype=batch.dtype, device=batch.device, generator=source)
         return self.eta * drawn
 
     def _fixed_breaks(self, batch: Batch, breaks: Noise, start: int, streams: int) -> Noise:
