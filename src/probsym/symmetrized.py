@@ -227,6 +227,23 @@ class Symmetrized(Saved, nn.Module):
             chunks=tuple(chunks),
         )
 
+    @torch.no_grad()
+    def suggest_samples(self, *inputs: Tensor, stderr: float, samples: int = 100, **options: Any) -> int:
+        """How many independent draws bring every standard error for these inputs down to `stderr`.
+
+        It is told by the largest variance in an `estimate` from `samples` draws, to which the options go (`mask`,
+        `chunk`, `seed`, ...). Samplers that list elements need one where the average is the expectation. Call it in
+        evaluation mode: in training, norms over the batch would remember the inputs.
+
+        >>> from probsym import groups
+        >>> model = Symmetrized(lambda x: x[:, 0], "n -> ", {"n": groups.S()})
+        >>> model.suggest_samples(torch.tensor([[-1.0, 1.0]]), stderr=0.1, samples=10_000, seed=0)  # a variance of 1
+        100
+        """
+        check_size(samples, "samples", least=2)
+        wanted = None if self.sampler.lists_elements else samples
+        return self.estimate(*inputs, samples=wanted, coupling=INDEPENDENT, **options).samples_for(stderr)
+
     def estimator(self) -> Estimator:
         """The model as a module whose call is `estimate`, to be compiled or wrapped for parallel training."""
         return Estimator(self)

@@ -29,7 +29,7 @@ class Seeded:
         self._asked = [0]  # shared with what `along` returns
 
     def along(self, real: Tensor | None) -> Seeded:
-        """The same source for entries of which some are padding, which is not counted; `real` broadcasts to (B, ...)."""
+        """The same source for entries some of which are padding, which is not counted; `real` is (B, ...)."""
         found = copy.copy(self)
         found._real = real
         return found

@@ -115,7 +115,7 @@ def zero_padding(x: Tensor, term: Term, masks: Mapping[str, Tensor]) -> Tensor:
 
 
 def real_entries(names: Sequence[str], masks: Mapping[str, Tensor], dims: int) -> Tensor | None:
-    """Where no axis of these names, the last of `dims` axes, is padding: booleans that broadcast; None if all is real."""
+    """Where no axis of these names, the last of `dims`, is padding: booleans that broadcast; None if all is real."""
     real: Tensor | None = None
     for place, name in enumerate(names, start=-len(names)):
         if name in masks:

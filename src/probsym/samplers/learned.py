@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from probsym.errors import GroupError, RangeError, SignatureError
+from probsym.ops.counter_rng import counter_normal, counter_uniform
 from probsym.ops.random_numbers import random_numbers
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch, zero_padding
-from probsym.ops.counter_rng import counter_normal, counter_uniform
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Law, Noise
 from probsym.samplers.projection import by_axis, check_tau, entropy, named_features, project

@@ -27,8 +27,8 @@ def quasi(
     """Noise that is a Sobol sequence over the draws, shifted at random modulo 1 for each batch item.
 
     All random numbers of a draw are the coordinates of one point, those that always matter first. The best numbers of
-    draws are powers of two. Padding takes no coordinates. Each draw alone has its law, but the draws of a moved input together need not be
-    distributed as those of the input, moved.
+    draws are powers of two. Padding takes no coordinates. Each draw alone has its law, but the draws of a moved input
+    together need not be distributed as those of the input, moved.
     """
     like = sampler.noise(batch, 1, generator, start=start)
     laws, groups = sampler.noise_laws(batch.signature), batch.groups
