@@ -12,7 +12,7 @@ from probsym.errors import GroupError, RangeError, SignatureError
 from probsym.ops.counter_rng import counter_normal, counter_uniform
 from probsym.ops.random_numbers import random_numbers
 from probsym.samplers import noise as noises
-from probsym.samplers.base import Sampler, as_reads
+from probsym.samplers.base import Sampler, as_reads, check_net
 from probsym.samplers.batch import Batch, zero_padding
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Law, Noise
@@ -84,6 +84,7 @@ class Learned(Sampler):
         reads = self.read(signature)
         if any(not 0 <= one < count for one in reads) or len(set(reads)) < len(reads):
             raise SignatureError(f"Expected reads to be different numbers below {count} (got {self.reads})")
+        check_net(self.net, signature, reads, self.extra_noise > 0)
         if any(not 0 <= one < len(reads) for one in self.perturbs(signature)):
             raise SignatureError(
                 f"Expected the net to perturb some of the {len(reads)} inputs that it reads (got {self.net.perturbs})"
