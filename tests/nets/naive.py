@@ -97,6 +97,7 @@ def vn_dgcnn(net: VNDGCNN, sets: Parts, scalars: Parts | None = None) -> tuple[l
         index = [nearest(x, net.neighbours) for x in levels[-1]]
         pairs = leaky(layer.edge, each(edges, levels[-1], index))
         if scalars is not None:
+            assert layer.factor is not None
             factors = [2 / (1 + (-layer.factor(both)).exp()) for both in each(edges, scalars, index)]
             pairs = each(lambda vectors, factor: factor.unsqueeze(-2) * vectors, pairs, factors)
         levels.append([pool(layer.pool, x) for x in pairs])
@@ -111,5 +112,7 @@ def vn_dgcnn(net: VNDGCNN, sets: Parts, scalars: Parts | None = None) -> tuple[l
         own = torch.einsum("rndf,rndv->rnfv", x, z).flatten(2)
         scores.append(head.head(torch.cat([most.expand_as(own), own], -1)).squeeze(-1))
     if scalars is not None:
-        scores = each(lambda score, own: score + (own @ net.score_scalars.weight.T).squeeze(-1), scores, scalars)
+        assert net.score_scalars is not None
+        linear = net.score_scalars
+        scores = each(lambda score, own: score + linear(own).squeeze(-1), scores, scalars)
     return scores, vectors
