@@ -436,3 +436,14 @@ def test_gradient_under_autocast() -> None:
         assert own.grad is not None
         found.append(own.grad)
     assert close(found[1], found[0].cpu(), 1e-4)
+
+
+@pytest.mark.parametrize("sampler", ["Haar", "Learned"])
+@pytest.mark.parametrize("setting", ["S", "S x SE(3)"])
+def test_seeds_give_the_same_draws(setting: str, sampler: str) -> None:
+    inputs, mask = make_inputs(SETTINGS[setting], torch.float64, "holes", torch.Generator().manual_seed(0))
+    model = make_model(SETTINGS[setting], "k", sampler, torch.float64)
+    assert isinstance(mask, Tensor)
+    wanted, seeds = model(*inputs, mask=mask, seed=3), torch.full((len(mask),), 3, device="cuda")
+    found = model.cuda()(*(x.cuda() for x in inputs), mask=mask.cuda(), seed=seeds)
+    assert close(found, wanted, 1e-9)

@@ -75,3 +75,28 @@ def test_the_code_about_training_runs_in_a_loop_in_lightning_and_in_hugging_face
         found = names[trained]
         model = found if trained == "model" else found.model if trained == "classifier" else found.model.model
         assert loss(model) < before - 0.05, trained
+
+
+def test_the_code_about_nets_runs() -> None:
+    torch.manual_seed(0)
+    names: dict[str, object] = {"torch": torch, "samplers": samplers, "nets": nets, "groups": groups}
+    names |= {"Symmetrized": Symmetrized, "images": torch.randn(2, 8, 8), "classifier": lambda x: x[:, 0]}
+    names |= {"types": torch.rand(2, 6, 5), "positions": torch.randn(2, 6, 3)}
+    names |= {"mask": torch.ones(2, 6, dtype=torch.bool)}
+    names |= {"energy": lambda types, positions, mask: (types[..., 0] * positions[..., 0] * mask["n"]).sum(1)}
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "nets.md").read_text(), re.S)
+    for block in blocks:
+        exec(block, names)
+    assert names["energies"].shape == (2,)  # type: ignore[attr-defined]
+    assert names["logits"].shape == (2, 8)  # type: ignore[attr-defined]
+
+
+def test_the_code_about_inference_runs() -> None:
+    torch.manual_seed(0)
+    model = Symmetrized(lambda x: x[:, 0, 0] / 5, "n c -> ", {"n": groups.S()})
+    names: dict[str, object] = {"torch": torch, "model": model, "x": torch.randn(2, 6, 1)}
+    names |= {"mask": torch.ones(2, 6, dtype=torch.bool)}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "inference.md").read_text(), re.S):
+        exec(block, names)
+    assert isinstance(names["samples"], int)
+    assert names["samples"] > 100

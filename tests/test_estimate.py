@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from probsym import Symmetrized, groups, nets, samplers
+from probsym import Symmetrized, errors, groups, nets, samplers
 from probsym.estimate import Average
 from probsym.ops import SoftSort, soft_sort
 from probsym.samplers.draw import Draw
@@ -295,3 +295,37 @@ def test_an_estimator_is_the_model_with_another_call() -> None:
     found = estimator(x, samples=5, generator=seeded(1), keep_values=True)
     assert found.values.shape == (3, 5, 2)
     assert torch.equal(found.mean, model(x, samples=5, generator=seeded(1)))
+
+
+# how many draws
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_suggested_samples_give_the_standard_error(dtype):
+    """The worst item and output decide: items of 5 and 3 values, the second output ten times the first."""
+    model = Symmetrized(lambda x: (x[:, 0], 10 * x[:, 0]), "n -> , ", S, eval_coupling="quasi").eval()
+    x, mask = normal(2, 5, dtype=dtype), torch.tensor([[True] * 5, [True, False, True, False, True]])
+    variance = max(float(row[real].var(correction=0)) for row, real in zip(x, mask, strict=True))
+    found = model.suggest_samples(x, stderr=0.1, mask=mask, samples=5000, seed=1)
+    assert found == pytest.approx(100 * variance / 0.1**2, rel=0.1)
+    assert model.suggest_samples(x, stderr=0.2, mask=mask, samples=5000, seed=1) == pytest.approx(found / 4, abs=1)
+    reached = model.estimate(x, mask=mask, samples=found, seed=2, coupling="independent").stderr[1].max()
+    assert float(reached) == pytest.approx(0.1, rel=0.1)
+
+
+def test_suggested_samples_of_what_is_exact():
+    for sampler in (samplers.Frame(), samplers.Canonical(nets.VNDGCNN(1, hidden=12, scores=False))):
+        model = Symmetrized(lambda x: x[:, 0, 0], "m d -> ", {"d": groups.O(3)}, sampler).double().eval()
+        assert model.suggest_samples(normal(3, 4, 3), stderr=0.01) == 1
+
+
+def test_suggested_samples_need_a_standard_error():
+    square = torch.tensor([[[1.0, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0]]], dtype=torch.float64)
+    model = Symmetrized(lambda x: x[:, 0, 0], "m d -> ", {"d": groups.O(3)}, samplers.Frame())
+    with pytest.raises(errors.RangeError, match="with a standard error"):
+        model.suggest_samples(square, stderr=0.1)
+    drawing = Symmetrized(model.base, "m d -> ", {"d": groups.O(3)}, samplers.Frame(exact=False))
+    assert drawing.suggest_samples(square, stderr=0.1, samples=4000, seed=0) == pytest.approx(50, rel=0.1)
+    for options in ({"stderr": 0.0}, {"stderr": float("nan")}, {"stderr": 0.1, "samples": 1}):
+        with pytest.raises(errors.RangeError):
+            drawing.suggest_samples(square, **options)

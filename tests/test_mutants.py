@@ -11,13 +11,15 @@ from probsym.estimate import Average
 from probsym.groups import euclidean, orthogonal, symmetric
 from probsym.nets import MaskedBatchNorm
 from probsym.ops import Order, SoftSort, eigenspaces
+from probsym.ops.seeded import Seeded
 from probsym.samplers import batch as batches
 from probsym.samplers import frame, from_haar, haar, learned, projection
 from probsym.samplers import noise as noises
 from probsym.samplers.draw import Draw
 from probsym.symmetrized import Symmetrized
-from tests import test_equivariance, test_symmetrized
+from tests import test_equivariance, test_seeds, test_symmetrized
 from tests.groups import test_laws
+from tests.nets import test_vn_dgcnn_scalars
 from tests.ops import test_masked_batch_norm
 from tests.samplers import test_canonical, test_frame, test_learned
 
@@ -37,6 +39,21 @@ def mutant(noticed_by: Callable[..., object], *arguments: object) -> Callable[[P
 
 coupled = test_equivariance.test_coupled
 F64 = torch.float64
+
+
+@mutant(test_seeds.test_an_item_is_the_same_alone_and_in_any_batch, "S", "Learned", F64)
+def seeds_that_count_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Seeded, "along", lambda self, real: self)
+
+
+@mutant(test_vn_dgcnn_scalars.test_follows_rotations_and_permutations, 5, False)
+def scalars_by_the_place_of_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = nets.VNDGCNN._joined_scalars
+    monkeypatch.setattr(
+        nets.VNDGCNN,
+        "_joined_scalars",
+        lambda self, inputs, x: right(self, tuple(one.sort(-2)[0] for one in inputs), x),
+    )
 
 
 @mutant(coupled, "S", "Haar", "none", F64)

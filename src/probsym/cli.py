@@ -203,7 +203,7 @@ def inspect(
 ) -> None:
     """What to know of a trained model: symmetry, variance, spread of p(g|x), time; and how many draws to take."""
     from probsym.lab.analyses.analysis import Questions
-    from probsym.lab.inspection import draws_for, inspected
+    from probsym.lab.inspection import inspected, suggested_samples
     from probsym.lab.progress import shown
     from probsym.lab.recipe import closest
     from probsym.lab.recipes import RECIPES
@@ -218,7 +218,7 @@ def inspect(
             _print_rows(title, rows)
     for rows in found.values():
         if stderr is not None and "variance" in rows[0]:
-            count = draws_for(rows, stderr)
+            count = suggested_samples(rows, stderr)
             console.print(f"For a standard error of {stderr:g}: eval_samples={count}", soft_wrap=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from probsym.errors import RangeError
 from probsym.samplers.draw import Draw
 
 Outputs = Tensor | tuple[Tensor, ...]
@@ -39,6 +41,16 @@ class Estimate:
     values: Any = None
     losses: Mapping[str, Tensor] = field(default_factory=dict)
     chunks: tuple[Draw, ...] = ()
+
+    def samples_for(self, stderr: float) -> int:
+        """How many draws would bring every standard error down to `stderr`, if they vary as these do."""
+        errors = (self.stderr,) if isinstance(self.stderr, Tensor) else self.stderr
+        worst = float(torch.cat([error.double().flatten() for error in errors]).max())
+        if math.isnan(worst):
+            raise RangeError(
+                "Expected an estimate with a standard error (got NaN: one draw, or draws that depend on each other)"
+            )
+        return draws_for(worst**2 * self.samples, stderr)
 
 
 class Late(Mapping[str, Tensor]):
@@ -185,6 +197,17 @@ class Average:
                 error = torch.where(_like(self.exact, error), 0.0, error)
             found.append(error)
         return found
+
+
+def draws_for(variance: float, stderr: float) -> int:
+    """How many draws make the standard error of a mean as small as that, by the variance of one draw.
+
+    >>> draws_for(0.04, stderr=0.02)
+    100
+    """
+    if not 0 < stderr < math.inf:
+        raise RangeError(f"Expected the standard error to be positive (got {stderr})")
+    return max(1, math.ceil(variance / stderr**2 - 1e-9))
 
 
 def joint_weights(chunks: Sequence[Draw]) -> Tensor | None:

@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from probsym._internal.base_outputs import as_outputs
 from probsym._internal.callables import hidden_modules, takes_mask
-from probsym._internal.checks import check_keys, check_residual, check_size
+from probsym._internal.checks import check_keys, check_residual, check_size, seeds_or_generator
 from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, joint_weights, one_or_all
 from probsym.groups import Group
+from probsym.ops.seeded import Seeded
 from probsym.placement import Placement
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
@@ -129,6 +130,7 @@ class Symmetrized(Saved, nn.Module):
         index: Tensor | None = None,
         coupling: str | None = None,
         extra: Mapping[str, Any] | None = None,
+        seed: int | Tensor | None = None,
     ) -> Any:
         """The average over the draws, (B, ...): a tensor, or a tuple where the signature has several outputs.
 
@@ -136,7 +138,8 @@ class Symmetrized(Saved, nn.Module):
         """
         outline, sampler = self._outline(inputs, mask, index), self._sampler(samples)
         batch = outline.ready()
-        numbers = self._noise(sampler, batch, samples, generator, noise, self._coupling(sampler, coupling))
+        source = seeds_or_generator(seed, inputs[0], generator, noise)
+        numbers = self._noise(sampler, batch, samples, source, noise, self._coupling(sampler, coupling))
         average = Average(statistics=False)
         for draw in self._draws(sampler, batch, numbers, self.chunk):
             average.add(self._values(batch, draw, extra), draw)
@@ -156,6 +159,7 @@ class Symmetrized(Saved, nn.Module):
         keep_values: bool = False,
         coupling: str | None = None,
         extra: Mapping[str, Any] | None = None,
+        seed: int | Tensor | None = None,
     ) -> Estimate:
         """The average with its standard error, the elements drawn, and the losses for training.
 
@@ -177,12 +181,19 @@ class Symmetrized(Saved, nn.Module):
                 With `noise`, how that was drawn, which the standard error must know.
             extra: more for the base, by keyword. The group does not act on it. Tensors of batch size B are repeated for
                 the draws, everything else passes as it is.
+            seed: in place of a generator, one integer for each item, int64 (B,), or one for all: the draws of an item
+                are then a function of its seed, its real entries in their order, and nothing else. So the same item
+                with the same seed gives the same numbers up to rounding, alone, at any place in any batch, whatever the
+                padding. With one integer, equal items give equal numbers. More draws begin with those of fewer. Other
+                randomness, such as dropout, and norms over the batch in training are not covered; and with `tol`, how
+                many draws are made depends on all items of the batch.
         """
         if tol is not None and (not isinstance(tol, int | float) or not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
         check_size(max_samples, "max_samples")
         outline, sampler = self._outline(inputs, mask, index), self._sampler(samples)
         batch = outline.ready()
+        source = seeds_or_generator(seed, inputs[0], generator, noise)
         coupling = self._coupling(sampler, coupling)
         block = BLOCKS[coupling]
         if tol is not None and block is None:
@@ -195,7 +206,7 @@ class Symmetrized(Saved, nn.Module):
         chunk = self.chunk if chunk is None else check_size(chunk, "chunk")
         while True:
             wanted = samples if tol is None else self._round(samples, average.count, max_samples, block or 1)
-            numbers = self._noise(sampler, batch, wanted, generator, noise, coupling, start=average.count)
+            numbers = self._noise(sampler, batch, wanted, source, noise, coupling, start=average.count)
             for draw in self._draws(sampler, batch, numbers, chunk):
                 values = self._values(batch, draw, extra)
                 average.add(values, draw)
@@ -216,6 +227,23 @@ class Symmetrized(Saved, nn.Module):
             chunks=tuple(chunks),
         )
 
+    @torch.no_grad()
+    def suggest_samples(self, *inputs: Tensor, stderr: float, samples: int = 100, **options: Any) -> int:
+        """How many independent draws bring every standard error for these inputs down to `stderr`.
+
+        It is told by the largest variance in an `estimate` from `samples` draws, to which the options go (`mask`,
+        `chunk`, `seed`, ...). Samplers that list elements need one where the average is the expectation. Call it in
+        evaluation mode: in training, norms over the batch would remember the inputs.
+
+        >>> from probsym import groups
+        >>> model = Symmetrized(lambda x: x[:, 0], "n -> ", {"n": groups.S()})
+        >>> model.suggest_samples(torch.tensor([[-1.0, 1.0]]), stderr=0.1, samples=10_000, seed=0)  # a variance of 1
+        100
+        """
+        check_size(samples, "samples", least=2)
+        wanted = None if self.sampler.lists_elements else samples
+        return self.estimate(*inputs, samples=wanted, coupling=INDEPENDENT, **options).samples_for(stderr)
+
     def estimator(self) -> Estimator:
         """The model as a module whose call is `estimate`, to be compiled or wrapped for parallel training."""
         return Estimator(self)
@@ -228,12 +256,15 @@ class Symmetrized(Saved, nn.Module):
         generator: torch.Generator | None = None,
         index: Tensor | None = None,
         coupling: str | None = None,
+        seed: int | Tensor | None = None,
     ) -> Noise:
         """The random numbers behind the draws for these inputs, to be given back as `noise=`; see `estimate`."""
         if samples is not None and self.sampler.lists_elements:
             raise RangeError(f"Expected no samples for the noise of a sampler that lists elements (got {samples})")
         name = self._coupling(self.sampler, coupling)
-        return self._noise(self.sampler, self._outline(inputs, mask, index), samples, generator, None, name)
+        outline = self._outline(inputs, mask, index)
+        source = seeds_or_generator(seed, inputs[0], generator, None)
+        return self._noise(self.sampler, outline, samples, source, None, name)
 
     def move_noise(self, g: Mapping[str, Tensor], noise: Noise) -> Noise:
         """The noise that belongs to the inputs moved by g, so that `phi(g x; g noise) = g phi(x; noise)`."""
@@ -266,17 +297,20 @@ class Symmetrized(Saved, nn.Module):
         sampler: Sampler,
         batch: Batch,
         samples: int | None,
-        generator: torch.Generator | None,
+        source: torch.Generator | Tensor | None,
         noise: Noise | None,
         coupling: str = INDEPENDENT,
         start: int = 0,
     ) -> Noise:
         if noise is not None:
-            if samples is not None or generator is not None:
+            if samples is not None or source is not None:
                 raise RangeError("Expected neither samples nor generator beside explicit noise (got one)")
             sampler.check_noise(batch, noise)
             return noise
         draws = self._own_samples() if samples is None else check_size(samples, "samples")
+        generator: Any = source
+        if isinstance(source, Tensor):  # seeds, which stand in for a generator; coupled draws in a block share numbers
+            generator = Seeded(source, start // (BLOCKS[coupling] or 1))
         with torch.autocast(batch.device.type, enabled=False):
             return COUPLINGS[coupling](sampler, batch, draws, generator, start=start)
 

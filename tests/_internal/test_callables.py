@@ -115,7 +115,7 @@ CONSTRUCTION = {
     "perturbs": (
         lambda: Symmetrized(first, HEAD, S, samplers.Learned(nets.DeepSets(2, inputs=2))),
         SignatureError,
-        r"perturb some of the 1 inputs",
+        r"DeepSets to read 2 inputs .* \(got 'n c'; reads= ",
     ),
     "noise": (
         lambda: samplers.Learned(nets.DeepSets(2), noise=-1.0),

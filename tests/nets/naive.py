@@ -69,25 +69,37 @@ def pool(layer: VectorMaxPool, x: Tensor) -> Tensor:
     return x.gather(-3, best.expand(*x.shape[:-3], 1, *x.shape[-2:])).squeeze(-3)
 
 
-def edges(x: Tensor, neighbours: int) -> Tensor:
-    """(x_j - x_i, x_i) for the nearest neighbours j: (rows, n, m, d, 2 channels)."""
+def nearest(x: Tensor, neighbours: int) -> Tensor:
+    """The nearest neighbours of every point, (rows, n, m)."""
     rows, n, d, channels = x.shape
     flat = x.reshape(rows, n, d * channels)
     distance = (flat.unsqueeze(1) - flat.unsqueeze(2)).square().sum(-1)
-    index = distance.topk(min(neighbours, n), largest=False).indices
-    near = x[torch.arange(rows, device=x.device)[:, None, None], index]
+    return distance.topk(min(neighbours, n), largest=False).indices
+
+
+def edges(x: Tensor, index: Tensor) -> Tensor:
+    """(x_j - x_i, x_i) for neighbours j: (rows, n, m, ..., 2 channels), x (rows, n, ..., channels)."""
+    near = x[torch.arange(len(x), device=x.device)[:, None, None], index]
     own = x.unsqueeze(2).expand_as(near)
     return torch.cat([near - own, own], -1)
 
 
-def vn_dgcnn(net: VNDGCNN, sets: Parts) -> tuple[list[Tensor], list[Tensor]]:
-    """Scores (rows, n) and vectors (rows, d, d) of sets (rows, n, d, channels), for each size n."""
+def vn_dgcnn(net: VNDGCNN, sets: Parts, scalars: Parts | None = None) -> tuple[list[Tensor], list[Tensor]]:
+    """Scores (rows, n) and vectors (rows, d, d) of sets (rows, n, d, channels), for each size n.
+
+    scalars are (rows, n, c).
+    """
     assert net.second is not None
     assert net.frame is not None
     assert net.score is not None
     levels = [sets]
     for layer in (net.first, net.second):
-        pairs = leaky(layer.edge, [edges(x, net.neighbours) for x in levels[-1]])
+        index = [nearest(x, net.neighbours) for x in levels[-1]]
+        pairs = leaky(layer.edge, each(edges, levels[-1], index))
+        if scalars is not None:
+            assert layer.factor is not None
+            factors = [2 / (1 + (-layer.factor(both)).exp()) for both in each(edges, scalars, index)]
+            pairs = each(lambda vectors, factor: factor.unsqueeze(-2) * vectors, pairs, factors)
         levels.append([pool(layer.pool, x) for x in pairs])
     vectors = [pool(net.frame.pool, x) @ net.frame.linear.weight.T for x in levels[1]]
     both = each(lambda a, b: torch.cat([a, b], -1), levels[1], levels[2])
@@ -99,4 +111,8 @@ def vn_dgcnn(net: VNDGCNN, sets: Parts) -> tuple[list[Tensor], list[Tensor]]:
         most = torch.einsum("rndf,rndv->rnfv", whole, z).flatten(2).max(1, keepdim=True).values
         own = torch.einsum("rndf,rndv->rnfv", x, z).flatten(2)
         scores.append(head.head(torch.cat([most.expand_as(own), own], -1)).squeeze(-1))
+    if scalars is not None:
+        assert net.score_scalars is not None
+        linear = net.score_scalars
+        scores = each(lambda score, own: score + linear(own).squeeze(-1), scores, scalars)
     return scores, vectors

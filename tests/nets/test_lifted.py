@@ -1,8 +1,11 @@
+import math
+
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
+from probsym import Symmetrized, bases, samplers, testing
 from probsym.errors import GroupError, MaskError, RangeError, ShapeError
 from probsym.groups import C, D, O
 from probsym.nets import Lifted
@@ -100,3 +103,49 @@ def test_refuses_malformed_calls():
         Lifted(Masked(), C(3))(torch.zeros(3, 2, 6, 2), torch.ones(2, 6, dtype=torch.bool))
     with pytest.raises(MaskError, match="boolean"):
         Lifted(Masked(), C(3))(torch.zeros(3, 2, 6, 2), torch.ones(3, 6))
+
+
+# in a model
+
+CASES = [
+    ("(h w) c -> c", {"h w": D(4)}, (3, 4, 4, 2), (((-3, -2), "grid"),)),
+    ("c (h w) -> c", {"h w": C(4)}, (3, 2, 4, 4), (((-2, -1), "grid"),)),
+    ("d m -> d", {"d": D(3)}, (3, 2, 5), ((-2, "plain"),)),
+    ("m d:axial -> d:axial", {"d": D(4)}, (3, 5, 2), ((-1, "axial"),)),
+    ("d d -> d d", {"d": C(4)}, (3, 2, 2), ((-2, "plain"), (-1, "plain"))),
+]
+
+
+@pytest.mark.parametrize(("signature", "bound", "shape", "places"), CASES, ids=lambda one: str(one)[:20])
+def test_a_model_tells_axis_and_kind(signature, bound, shape, places, tmp_path):
+    (group,) = bound.values()
+    net = Lifted(bases.MLP([math.prod(shape[1:]), 8, 1], activation="tanh"), group)
+    out = (2, 2) if signature.endswith("d d") else (2,)
+    base = bases.MLP([math.prod(shape[1:]), 8, math.prod(out)], activation="tanh", shape=out)
+    model = Symmetrized(base, signature, bound, samplers.Learned(net, noise=0.5), samples=3).double().eval()
+    assert net.places == places
+    testing.assert_equivariant(model, normal(*shape))
+    model.save_pretrained(tmp_path)
+    loaded = Symmetrized.from_pretrained(tmp_path).double().eval()
+    assert loaded.sampler.net.places == places
+    assert_close(loaded(normal(*shape), seed=0), model(normal(*shape), seed=0))
+
+
+def test_kinds_that_are_missing_or_do_not_fit():
+    net, image = flat_net(16), {"h w": C(4)}
+    assert Lifted(net, C(4), axis=(-2, -1)).places == (((-2, -1), "grid"),)
+    with pytest.raises(GroupError, match=r"kind='grid' for a pair of axes.*got \(-2, -1\), 'plain'"):
+        Lifted(net, C(4), axis=(-2, -1), kind="plain")
+    with pytest.raises(GroupError, match=r"kind='grid' for a pair of axes.*got -1, 'grid'"):
+        Lifted(net, C(4), axis=-1, kind="grid")
+    with pytest.raises(GroupError, match="kind='grid'"):
+        C(4).act(torch.tensor(1), torch.zeros(4, 4), (-2, -1))
+    for options in ({"axis": -1}, {"kind": "plain"}, {"axis": (-2, -1)}):
+        with pytest.raises(GroupError, match=r"axis=\(-3, -2\), kind='grid' for '\(h w\) c', or neither"):
+            Symmetrized(len, "(h w) c -> c", image, samplers.Canonical(Lifted(net, C(4), **options)))
+    with pytest.raises(GroupError, match="axis=-2, kind='plain', axis=-1, kind='plain' for 'd d'"):
+        Symmetrized(len, "d d -> d", {"d": C(4)}, samplers.Canonical(Lifted(net, C(4), -1)))
+    shared = samplers.Canonical(Lifted(net, C(4)))
+    Symmetrized(len, "(h w) -> ", image, shared)
+    with pytest.raises(GroupError, match="one Lifted for each model"):
+        Symmetrized(len, "(h w) c -> c", image, shared)

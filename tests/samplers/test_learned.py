@@ -85,8 +85,7 @@ def test_noise_is_normal_where_a_rotation_acts(bound, dtype):
 def test_noise_is_uniform_on_images_and_normal_on_planar_vectors():
     for signature, key, law in (("(h w) c -> c", "h w", "uniform"), ("m d -> d", "d", "norm")):
         seen = []
-        net = nets.Lifted(lambda x: seen.append(x) or x.flatten(1)[:, 0], groups.C(1), -1)  # noqa: B023
-        net.group = groups.C(1)
+        net = nets.Lifted(lambda x: seen.append(x) or x.flatten(1)[:, 0], groups.C(1))  # noqa: B023
         model = Symmetrized(lambda x: x.flatten(1)[:, :2], signature, {key: groups.C(1)}, samplers.Learned(net))
         model(torch.zeros(2, 4, 4, 2) if key == "h w" else torch.zeros(2, 4, 2), samples=300, generator=seeded())
         assert stats.kstest(seen[0].flatten().numpy(), law).pvalue > NEVER
@@ -504,7 +503,48 @@ def test_refuses_nets_that_want_what_is_not_there():
         with pytest.raises(errors.SignatureError, match=r"perturb some of the 1 inputs .*\(got \(-?1,\)\)"):
             Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.Learned(Returns(None, perturbs)))
     with pytest.raises(errors.SignatureError, match=r"Expected one axis bound to S .*\(got \[\]\)"):
-        Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": groups.O(3)}, samplers.Learned(nets.GIN(0)))
+        Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": groups.O(3)}, samplers.Learned(Spy((), extra_noise=1)))
+
+
+READS = r"reads= of the sampler says which inputs, in this order"
+POINTS = {"d": groups.E(3)}
+BOTH = {"n": groups.S(), "d": groups.O(3)}
+
+
+@pytest.mark.parametrize(
+    ("net", "inputs", "bound", "options", "message"),
+    [
+        (
+            lambda: nets.VNDGCNN(1),
+            "n d:point, n c",
+            POINTS,
+            {},
+            "1 inputs of vectors such as 'n d' .got 'n d:point', 'n c'",
+        ),
+        (
+            lambda: nets.VNDGCNN(1, scalars=2),
+            "n c, n d:point",
+            POINTS,
+            {},
+            "then scalars such as 'n c' .got 'n c', 'n d:p",
+        ),
+        (lambda: nets.VNDGCNN(1, scalars=2), "n c, n d", BOTH, {"reads": (1,)}, "then scalars .* .got 'n d'"),
+        (lambda: nets.VNDGCNN(2), "n c, n d", BOTH, {}, "2 inputs of vectors"),
+        (lambda: nets.VNDGCNN(1), "n d:axial", BOTH, {}, "got 'n d:axial'"),
+        (lambda: nets.VNDGCNN(1), "n n d", BOTH, {}, "got 'n n d'"),
+        (lambda: nets.GIN(2), "n n, n c", S, {}, "features such as 'n c', then pairs such as 'n n' .got 'n n', 'n c'"),
+        (lambda: nets.GIN(2), "n c", S, {}, "GIN to take 1 inputs, for 'n c'"),
+        (lambda: nets.GIN(0), "n c", S, {}, "GIN to read pairs such as 'n n' .got 'n c'"),
+        (lambda: nets.GIN(2), "n c, n n, n e", S, {}, "GIN to take 3 inputs, for 'n c', 'n n', 'n e'"),
+        (lambda: nets.DeepSets(2), "n c, n e", S, {}, "DeepSets to read 1 inputs .*got 'n c', 'n e'"),
+        (lambda: nets.Lifted(len, groups.C(4)), "n d", {"d": groups.D(4)}, {}, r"an axis bound to C\(4\) .got 'n d'"),
+        (lambda: nn.Linear(2, 2), "n c, n e", S, {}, "Linear to take 2 inputs, for 'n c', 'n e'"),
+    ],
+)
+def test_nets_that_do_not_fit_their_inputs_are_refused_by_reads(net, inputs, bound, options, message):
+    with pytest.raises(errors.SignatureError, match=message) as caught:
+        Symmetrized(lambda *x: x[0][:, 0], f"{inputs} -> k", bound, samplers.Learned(net(), **options))
+    assert READS in str(caught.value)
 
 
 def test_refuses_noise_of_another_batch():

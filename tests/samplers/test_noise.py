@@ -30,7 +30,7 @@ def models(dtype):
         Symmetrized(lambda x: x[:, 0, 0], "(h w) c -> c", {"h w": groups.D(4)}, samplers.Learned(lifted)),
         [torch.randn(2, 4, 4, 1, dtype=dtype)],
     )
-    axial = {"d": groups.O(2)}
+    axial = {"d": groups.SO(2)}
     net = nets.VNDGCNN(1, hidden=24, d=2, scores=False).to(dtype)
     yield (
         Symmetrized(lambda x: x[:, 0], "m d:axial -> d", axial, samplers.Learned(net)),

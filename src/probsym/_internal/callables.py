@@ -1,4 +1,4 @@
-"""Inspect callables: whether they take a mask, and whether they hide modules."""
+"""Inspect callables: what they take, and whether they hide modules."""
 
 import functools
 import inspect
@@ -29,6 +29,22 @@ def takes_mask(function: Callable[..., Any], *, given: bool = True, name: str = 
     return name in parameters or (
         given and any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
     )
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a module or function can be called with so many inputs, and with its mask if it takes one.
+
+    >>> takes(lambda x, mask=None: x, 1), takes(lambda x, mask=None: x, 2)
+    (True, False)
+    """
+    options = {"mask": None} if takes_mask(function) else {}
+    try:
+        inspect.signature(getattr(function, "forward", function)).bind(*(None for _ in range(count)), **options)
+    except TypeError:
+        return False
+    except ValueError:  # some builtins have no signature
+        return True
+    return True
 
 
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

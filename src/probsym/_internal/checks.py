@@ -141,6 +141,31 @@ def check_finite(tensors: Sequence[Tensor], terms: Sequence[Term], masks: Mappin
             raise NonFiniteError(f"Expected input {i} ({str(term)!r}) to be finite (got {x[where].item()} at {where})")
 
 
+def seeds_or_generator(
+    seed: object, first: Tensor, generator: torch.Generator | None, noise: object
+) -> Tensor | torch.Generator | None:
+    """The source of the draws: a seed for every batch item, int64 (B,), if one was given for all or for each."""
+    if seed is None:
+        return generator
+    if generator is not None or noise is not None:
+        raise RangeError(f"Expected no {'noise' if generator is None else 'generator'} beside seed (got both)")
+    if not isinstance(seed, Tensor):
+        if not hasattr(seed, "__index__") or isinstance(seed, bool):
+            raise DtypeError(f"Expected seed to be an integer or an int64 tensor (got {type(seed).__name__})")
+        if not -(2**63) <= operator.index(seed) < 2**63:
+            raise RangeError(f"Expected seed to be in the range of int64 (got {seed})")
+        return torch.full((first.shape[0],), operator.index(seed), device=first.device)
+    if seed.dtype != torch.int64:
+        raise DtypeError(f"Expected seed to be int64 (got {seed.dtype})")
+    if tuple(seed.shape) != (first.shape[0],):
+        raise ShapeError(
+            f"Expected seed to have shape ({first.shape[0]},), one for each item (got {tuple(seed.shape)})"
+        )
+    if seed.device != first.device:
+        raise DeviceError(f"Expected seed to be on {first.device} like input 0 (got {seed.device})")
+    return seed
+
+
 def check_residual(residual: int | None, inputs: Sequence[Term], outputs: Sequence[Term]) -> int | None:
     """The number of an input that has the term of the only output, or None."""
     if residual is None:

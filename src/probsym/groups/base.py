@@ -291,7 +291,8 @@ def normal_numbers(u: Tensor) -> Tensor:
 def check_axis(x: Tensor, axis: Axis, batch: Sequence[int], size: int | None, group: Group) -> int:
     """`axis` counted from the front, after checking that it is one, follows the batch axes and has the right size."""
     if not isinstance(axis, int):
-        raise GroupError(f"Expected one axis for {group!r} (got {axis})")
+        hint = ", or kind='grid'" if "grid" in group.kinds else ""
+        raise GroupError(f"Expected one axis for {group!r}{hint} (got {axis})")
     if not -x.dim() <= axis < x.dim() or axis % x.dim() < len(batch):
         raise ShapeError(f"Expected axis to follow {len(batch)} batch axes in {x.dim()} axes (got {axis})")
     axis %= x.dim()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from probsym._internal.progress import Show
-from probsym.errors import RangeError, RunError
+from probsym.errors import RunError
+from probsym.estimate import draws_for
 from probsym.lab.analyses.analysis import Questions, Row
 from probsym.lab.analyses.concentration import by_group
 from probsym.lab.analyses.cost import by_stage
@@ -27,15 +27,13 @@ def inspected(engine: Engine, questions: Questions, show: Show) -> Iterator[tupl
         yield "Time of a prediction", by_stage(engine, questions, show)
 
 
-def draws_for(rows: list[Row], stderr: float) -> int:
+def suggested_samples(rows: list[Row], stderr: float) -> int:
     """How many draws make the standard error of a prediction as small as that, by the variance of the most draws.
 
-    >>> draws_for([{"draws": 1, "variance": 0.05}, {"draws": 10, "variance": 0.004}], stderr=0.02)
+    >>> suggested_samples([{"draws": 1, "variance": 0.05}, {"draws": 10, "variance": 0.004}], stderr=0.02)
     100
     """
-    if not 0 < stderr < math.inf:
-        raise RangeError(f"Expected the standard error to be positive (got {stderr})")
     most = max(rows, key=lambda row: row["draws"])
     if most["variance"] is None:
         raise RunError("Expected a variance between repeats (got none: there was one, or the noise is fixed)")
-    return max(1, math.ceil(most["variance"] * most["draws"] / stderr**2 - 1e-9))
+    return draws_for(most["variance"] * most["draws"], stderr)

@@ -1,10 +1,11 @@
 """Small equivariant networks that feed a sampler. A new net is one new file and one line in `NETS`.
 
-A net of your own is any module with two attributes and one method:
+A net of your own is any module with two attributes and a method or two:
 
     perturbs: tuple[int, ...]     which of the inputs it reads get noise, as indices into them
     extra_noise: int              how many channels of pure noise it gets before its inputs, (B, K, n, extra_noise)
     forward(*inputs, mask=None) -> Features
+    check_terms(terms, groups)    optional: refuses inputs that it cannot read, by their terms, when a model is built
 
 Inputs that are perturbed come as (B, K, ...), one for each of K draws, all others as (B, ...): whatever the draws share
 need not be repeated. mask is boolean (B, n), True where real, or None; what a net returns for real items must not

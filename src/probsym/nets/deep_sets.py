@@ -1,12 +1,16 @@
 """Scores for a set without a graph: every item sees itself and the mean of all."""
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor, nn
 
 from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DtypeError, ShapeError
-from probsym.nets.features import Features, check_alike, check_input, check_mask
+from probsym.groups import Group
+from probsym.nets.features import Features, check_alike, check_input, check_mask, misread
+from probsym.signature import Term
 
 
 class DeepSets(RemembersArguments, nn.Module):
@@ -31,6 +35,11 @@ class DeepSets(RemembersArguments, nn.Module):
         self.own = nn.ModuleList([nn.Linear(in_channels, hidden), nn.Linear(hidden, hidden)])
         self.shared = nn.ModuleList([nn.Linear(in_channels, hidden, bias=False), nn.Linear(hidden, hidden, bias=False)])
         self.head = nn.Linear(hidden, 1)
+
+    def check_terms(self, terms: Sequence[Term], groups: Mapping[str, Group]) -> None:
+        """Refuse inputs other than so many of features, 'n c'."""
+        if len(terms) != self.inputs or any(len(term.names) != 2 for term in terms):
+            raise misread(type(self).__name__, f"{self.inputs} inputs of features such as 'n c'", terms)
 
     def forward(self, *inputs: Tensor, mask: Tensor | None = None) -> Features:
         hidden = self._joined(inputs)

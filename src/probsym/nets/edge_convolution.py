@@ -24,19 +24,22 @@ SPARE = 8
 class EdgeConvolution(nn.Module):
     """`VectorLeakyReLU` on the pairs [x_j - x_i, x_i], then `VectorMaxPool` over the neighbours j of each point i.
 
-    Shapes: x (d, rows, n, inputs), result (d, rows, n, outputs), mask booleans (rows, n); zero on padding.
+    Shapes: x (d, rows, n, inputs), result (d, rows, n, outputs), mask booleans (rows, n); zero on padding. With
+    `scalars`, each vector of an edge is multiplied by a factor between 0 and 2 that depends on the scalars (rows, n,
+    scalars) of both its ends, which no rotation changes.
 
     >>> EdgeConvolution(2, 5, neighbours=4)(torch.rand(3, 8, 6, 2)).shape
     torch.Size([3, 8, 6, 5])
     """
 
-    def __init__(self, inputs: int, outputs: int, neighbours: int, *, least: float = 1.0) -> None:
+    def __init__(self, inputs: int, outputs: int, neighbours: int, *, least: float = 1.0, scalars: int = 0) -> None:
         super().__init__()
         check_size(neighbours, "neighbours")
         self.neighbours = neighbours
         self.edge, self.pool = VectorLeakyReLU(2 * inputs, outputs, least=least), VectorMaxPool(outputs)
+        self.factor = nn.Linear(2 * scalars, outputs) if scalars else None
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None, scalars: Tensor | None = None) -> Tensor:
         index, edges = nearest(x.detach(), mask, self.neighbours)
         if index is not None:
             rows, n = x.shape[1:3]
@@ -46,6 +49,10 @@ class EdgeConvolution(nn.Module):
         traced = torch.compiler.is_compiling()
         squares, products, direction_squares = _products(index, *ends) if traced else _Products.apply(index, *ends)
         a, b = self.edge.gates(squares, products, direction_squares, x, edges)
+        if self.factor is not None and scalars is not None:
+            numbers = _pair(*_ends(scalars.unsqueeze(0), self.factor.weight, index), index).squeeze(0)
+            factor = 2 * torch.sigmoid(numbers + self.factor.bias)
+            a, b = a * factor, b * factor
         # the ReLU only shortens a q
         lengths = a.detach().abs() * squares.detach().sqrt()
         if traced:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from probsym.errors import DeviceError, DtypeError, MaskError, RangeError, ShapeError
+from probsym.errors import DeviceError, DtypeError, MaskError, RangeError, ShapeError, SignatureError
+from probsym.signature import Term
 
 FIELDS = ("scores", "vectors", "logits")
 
@@ -41,6 +42,14 @@ class Features:
     def get(self, name: str) -> Tensor | Mapping[str, Tensor] | None:
         """A field by name; None if it is not there."""
         return getattr(self, name) if name in FIELDS else self.own.get(name)
+
+
+def misread(net: str, wanted: str, terms: Sequence[Term]) -> SignatureError:
+    """The error for a net that is given inputs which it does not read."""
+    found = ", ".join(f"'{term}'" for term in terms) or "none"
+    return SignatureError(
+        f"Expected {net} to read {wanted} (got {found}; reads= of the sampler says which inputs, in this order)"
+    )
 
 
 def check_dropout(dropout: float) -> None:

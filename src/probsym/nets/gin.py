@@ -1,5 +1,7 @@
 """A graph isomorphism network whose K draws share one dense adjacency."""
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
@@ -7,8 +9,10 @@ from torch.nn.functional import dropout as drop
 from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DeviceError, ShapeError
-from probsym.nets.features import Features, check_dropout, check_input, check_mask
+from probsym.groups import Group
+from probsym.nets.features import Features, check_dropout, check_input, check_mask, misread
 from probsym.ops.masked_batch_norm import MaskedBatchNorm
+from probsym.signature import Term
 
 
 class GIN(RemembersArguments, nn.Module):
@@ -41,6 +45,15 @@ class GIN(RemembersArguments, nn.Module):
         widths = [self.channels] + [hidden] * layers
         self.layers = nn.ModuleList(Layer(width, hidden, dropout) for width in widths[:-1])
         self.head = nn.Linear(hidden, 1)
+
+    def check_terms(self, terms: Sequence[Term], groups: Mapping[str, Group]) -> None:
+        """Refuse inputs other than features 'n c', unless there are no channels, and pairs 'n n' or 'n n e'."""
+        *nodes, pairs = ((), *(term.names for term in terms))[-2 if self.extra_noise == 0 else -1 :]
+        n = pairs[:1]
+        fits = len(terms) == 2 - self.extra_noise and len(pairs) in (2, 3) and pairs[:2] == 2 * n
+        if not fits or not all(len(names) == 2 and names[:1] == n for names in nodes):
+            wanted = "pairs such as 'n n'" if self.extra_noise else "features such as 'n c', then pairs such as 'n n'"
+            raise misread(type(self).__name__, wanted, terms)
 
     def forward(self, x: Tensor, adjacency: Tensor, mask: Tensor | None = None) -> Features:
         nodes = check_input(x, "x", self.channels)

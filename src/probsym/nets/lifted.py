@@ -1,6 +1,6 @@
 """Logits for a finite group from a net that knows nothing of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,21 +11,23 @@ from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import GroupError, MaskError, ShapeError
 from probsym.groups import Group
 from probsym.groups.base import Axis
-from probsym.nets.features import Features
+from probsym.nets.features import Features, misread
+from probsym.signature import Term
 
 
 class Lifted(RemembersArguments, nn.Module):
     """Logits `z[h] = net(h^-1 x)`, which follow the input as `(g z)[h] = z[g^-1 h]` whatever the net is.
 
-    `net` maps (rows, ...) to one number a row, (rows,) or (rows, 1). `axis`, counted from the end, is the axis of x on
-    which the group acts, or the pair of axes, and `kind` is that axis' kind.
+    `net` maps (rows, ...) to one number a row, (rows,) or (rows, 1). A model tells from its signature on which axes
+    of x the group acts, and how. Without a model, `axis`, counted from the end, is the axis or pair of axes, the last
+    if None, and `kind` its kind, "grid" for a pair and otherwise "plain" if None.
 
     `forward(x, mask=None)`: x (B, K, ...), logits (B, K, order). With `rank`, the number of axes of one example, x may
     come without draws, (B, ...), and the logits are (B, order). A mask (B, ...) is handed to
     the net row by row if it takes one.
 
     >>> from probsym.groups import C
-    >>> corner = Lifted(lambda image: image[:, 0, 0], C(4), axis=(-2, -1), kind="grid", rank=2)
+    >>> corner = Lifted(lambda image: image[:, 0, 0], C(4), axis=(-2, -1), rank=2)
     >>> corner(torch.tensor([[[1.0, 2.0], [4.0, 3.0]]])).logits
     tensor([[1., 4., 3., 2.]])
     """
@@ -34,21 +36,46 @@ class Lifted(RemembersArguments, nn.Module):
         self,
         net: Callable[..., Tensor],
         group: Group,
-        axis: Axis = -1,
-        kind: str = "plain",
+        axis: Axis | None = None,
+        kind: str | None = None,
         *,
         rank: int | None = None,
     ) -> None:
         super().__init__()
         group.elements()  # which a group that is not finite refuses
-        group.check_kind(kind)
-        if max((axis,) if isinstance(axis, int) else axis) >= 0:
+        place = -1 if axis is None else axis
+        own = kind or ("plain" if isinstance(place, int) else "grid")
+        group.check_kind(own)
+        if isinstance(place, int) == (own == "grid") and axis is not None:
+            raise GroupError(f"Expected kind='grid' for a pair of axes, and for no other (got {axis}, {own!r})")
+        if max((place,) if isinstance(place, int) else place) >= 0:
             raise GroupError(f"Expected axis to be counted from the end (got {axis})")
         if rank is not None:
             check_size(rank, "rank")
         self.perturbs: tuple[int, ...] = (0,)
         self.extra_noise = 0
         self.net, self.group, self.axis, self.kind, self.rank = net, group, axis, kind, rank
+        self.places: tuple[tuple[Axis, str], ...] = ((place, own),)
+        self._inferred = False
+
+    def check_terms(self, terms: Sequence[Term], groups: Mapping[str, Group]) -> None:
+        """Find the axes that the group acts on in the only term; refuse others that were named."""
+        found: dict[str, list[tuple[Axis, str]]] = {}
+        for axis, place in (*terms[0].places(),) if len(terms) == 1 else ():
+            if groups.get(axis.key) == self.group:
+                found.setdefault(axis.key, []).append((place, axis.kind))
+        if not found:
+            raise misread(type(self).__name__, f"one input with an axis bound to {self.group!r}", terms)
+        fits = [tuple(places) for places in found.values()]
+        if self.axis is None and self.kind is None and len(fits) == 1:
+            if self._inferred and self.places != fits[0]:
+                raise GroupError(f"Expected one Lifted for each model (got one that acts on {self.places} in another)")
+            self.places, self._inferred = fits[0], True
+        if self.places not in fits:
+            wanted = " or ".join(", ".join(f"axis={place}, kind={kind!r}" for place, kind in one) for one in fits)
+            raise GroupError(
+                f"Expected {wanted} for '{terms[0]}', or neither (got axis={self.axis}, kind={self.kind!r})"
+            )
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Features:
         draws = self.rank is None or x.dim() == self.rank + 2
@@ -57,7 +84,9 @@ class Lifted(RemembersArguments, nn.Module):
             raise ShapeError(f"Expected x to be (batch, draws, {example}) (got {tuple(x.shape)})")
         leading = x.shape[: 2 if draws else 1]
         undo = self.group.inverse(self.group.elements(device=x.device))
-        moved = self.group.act(undo, x.unsqueeze(0), self.axis, self.kind)
+        moved = x.unsqueeze(0)
+        for axis, kind in self.places:
+            moved = self.group.act(undo, moved, axis, kind)
         rows = moved.flatten(0, len(leading))
         if mask is None or not takes_mask(self.net):
             found = self.net(rows)

@@ -1,5 +1,7 @@
 """Vector neurons on a graph of nearest neighbours: scores and rotations from a set of points."""
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
@@ -7,10 +9,12 @@ from torch.nn.functional import dropout as drop
 from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DtypeError, RangeError, ShapeError
+from probsym.groups import Group
 from probsym.nets.edge_convolution import EdgeConvolution
-from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask
+from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask, misread
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool
 from probsym.ops.gram_schmidt import TOLERANCE
+from probsym.signature import Term
 
 
 class VNDGCNN(RemembersArguments, nn.Module):
@@ -26,12 +30,19 @@ class VNDGCNN(RemembersArguments, nn.Module):
     the input's symmetry is exactly zero. Neighbours at the same distance are all used, as long as there are at most
     16 points or 8 such neighbours.
 
+    With `scalars`, points have that many numbers besides which no rotation changes, such as their types as one-hot
+    vectors, or charges. They come behind the vectors as tensors (B, n, c) or (B, K, n, c), whose channels are `scalars`
+    together, and get no noise. They weigh the edges, so that both scores and vectors depend on them, and enter the
+    scores.
+
     Dropout takes whole vectors out of the second convolution, so it acts on the scores and never on the frame.
 
     >>> net = VNDGCNN(in_channels=2)
     >>> features = net(torch.randn(8, 20, 5, 3), torch.randn(8, 20, 5, 3))
     >>> features.scores.shape, features.vectors.shape
     (torch.Size([8, 20, 5]), torch.Size([8, 20, 3, 3]))
+    >>> VNDGCNN(in_channels=1, scalars=4)(torch.randn(8, 20, 5, 3), torch.rand(8, 5, 4)).scores.shape
+    torch.Size([8, 20, 5])
     """
 
     def __init__(
@@ -44,31 +55,56 @@ class VNDGCNN(RemembersArguments, nn.Module):
         d: int = 3,
         scores: bool = True,
         vectors: bool = True,
+        scalars: int = 0,
     ) -> None:
         super().__init__()
         check_size(in_channels, "in_channels")
         check_size(hidden, "hidden", least=6)
         check_size(neighbours, "neighbours")
         check_size(d, "d")
+        check_size(scalars, "scalars", least=0)
         check_dropout(dropout)
         if not (scores or vectors):
             raise RangeError("Expected scores, vectors or both (got neither)")
         self.perturbs = tuple(range(in_channels))
         self.extra_noise = 0
         self.in_channels, self.neighbours, self.dropout, self.d = in_channels, neighbours, dropout, d
+        self.scalars = scalars
         h = hidden // 3
-        self.first = EdgeConvolution(in_channels, h, neighbours, least=0.0)
+        self.first = EdgeConvolution(in_channels, h, neighbours, least=0.0, scalars=scalars)
         self.frame = _Frame(h, d) if vectors else None
-        self.second = EdgeConvolution(h, h, neighbours) if scores else None
+        self.second = EdgeConvolution(h, h, neighbours, scalars=scalars) if scores else None
         self.score = _Score(h, d) if scores else None
+        self.score_scalars = nn.Linear(scalars, 1, bias=False) if scores and scalars else None
 
-    def forward(self, *vectors: Tensor, mask: Tensor | None = None) -> Features:
-        x = self._joined(vectors)
+    def check_terms(self, terms: Sequence[Term], groups: Mapping[str, Group]) -> None:
+        """Refuse inputs other than `in_channels` of vectors, 'n d', and then, if there are scalars, of these, 'n c'."""
+        turning = {key for key, group in groups.items() if group.linear.feature_field == "vectors"}
+        vectors, scalars = terms[: self.in_channels], terms[self.in_channels :]
+        fits = len(vectors) == self.in_channels and (len(scalars) > 0) == (self.scalars > 0)
+        fits = fits and all(len(term.names) == 2 for term in terms)
+        fits = fits and not any(turning & {*term.names} for term in scalars)
+        for term in vectors:
+            last = term.axes[-1]
+            mirrored = last.kind == "axial" and groups[last.key].linear.reflects
+            fits = fits and not mirrored and (not turning or last.key in turning)
+        if not fits:
+            scalars_too = ", then scalars such as 'n c'" if self.scalars else ""
+            wanted = f"{self.in_channels} inputs of vectors such as 'n d'{scalars_too}"
+            raise misread(type(self).__name__, wanted, terms)
+
+    def forward(self, *inputs: Tensor, mask: Tensor | None = None) -> Features:
+        x = self._joined(inputs[: self.in_channels])
+        scalars = self._joined_scalars(inputs[self.in_channels :], x)
         check_mask(mask, x)
         with torch.autocast(x.device.type, enabled=False):
-            return self._features(x, mask, draws=any(one.dim() == 4 for one in vectors))
+            return self._features(x, scalars, mask, draws=any(one.dim() == 4 for one in inputs))
 
-    def _features(self, x: Tensor, mask: Tensor | None, draws: bool) -> Features:
+    def _features(self, x: Tensor, scalars: Tensor | None, mask: Tensor | None, draws: bool) -> Features:
+        if scalars is not None:
+            many = max(x.shape[1], scalars.shape[1])
+            x = x.expand(-1, many, *x.shape[2:])
+            scalars = scalars.expand(-1, many, -1, -1).flatten(0, 1)
         shape, n = x.shape[: 2 if draws else 1], x.shape[2]
         real = None
         if mask is not None:
@@ -76,12 +112,15 @@ class VNDGCNN(RemembersArguments, nn.Module):
         x = x.flatten(0, 1).movedim(2, 0)
         if real is not None:
             x = torch.where(real.unsqueeze(-1), x, 0)
-        first = self.first(x, real)
+            scalars = None if scalars is None else torch.where(real.unsqueeze(-1), scalars, 0)
+        first = self.first(x, real, scalars)
         frame = None if self.frame is None else self.frame(first, real).view(*shape, self.d, self.d)
         if self.second is None or self.score is None:
             return Features(vectors=frame)
-        second = self._drop(self.second(first, real))
+        second = self._drop(self.second(first, real, scalars))
         scores = self.score(torch.cat([first, second], dim=-1), real)
+        if self.score_scalars is not None:
+            scores = scores + self.score_scalars(scalars).squeeze(-1)
         return Features(scores=scores.view(*shape, n), vectors=frame)
 
     def _joined(self, vectors: tuple[Tensor, ...]) -> Tensor:
@@ -93,6 +132,24 @@ class VNDGCNN(RemembersArguments, nn.Module):
         if found[0].dtype not in TOLERANCE:
             raise DtypeError(f"Expected inputs in float32 or float64 (got {found[0].dtype})")
         return torch.stack(torch.broadcast_tensors(*found), dim=-1)
+
+    def _joined_scalars(self, inputs: tuple[Tensor, ...], x: Tensor) -> Tensor | None:
+        """All scalars side by side, (B, K, n, scalars), in the dtype of x (B, K, n, d, channels)."""
+        found = []
+        for i, numbers in enumerate(inputs, start=self.in_channels):
+            if not isinstance(numbers, Tensor) or numbers.dim() == 0:
+                raise DtypeError(f"Expected input {i} to be a tensor with axes (got {type(numbers).__name__})")
+            found.append(check_input(numbers.to(x.dtype), f"input {i}", numbers.shape[-1]))
+            check_alike(found[-1], x, f"input {i}")
+        channels = sum(one.shape[-1] for one in found)
+        if channels != self.scalars:
+            raise ShapeError(
+                f"Expected {self.scalars} scalars behind {self.in_channels} inputs of vectors (got {channels})"
+            )
+        if not found:
+            return None
+        many = max(one.shape[1] for one in found)
+        return torch.cat([one.expand(-1, many, -1, -1) for one in found], dim=-1)
 
     def _drop(self, x: Tensor) -> Tensor:
         """Drop whole vectors: a part of one would not rotate with the rest."""

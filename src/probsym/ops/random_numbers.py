@@ -1,10 +1,12 @@
-"""Random numbers from a generator, or from the global one."""
+"""Random numbers from a generator, from the global one, or from seeds."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from probsym.ops.seeded import Seeded
 
 
 def random_numbers(
@@ -13,12 +15,15 @@ def random_numbers(
     normal: bool,
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
-    generator: torch.Generator | None = None,
+    generator: torch.Generator | Seeded | None = None,
 ) -> Tensor:
     """Independent numbers: standard normal, or else uniform on [0, 1).
 
     Without a generator none is named: compilers cannot make numbers of changing shapes with `generator=None`.
+    A `Seeded` one takes the first two axes of the shape for batch items and draws.
     """
+    if isinstance(generator, Seeded):
+        return generator.numbers(shape, normal=normal, dtype=dtype)
     draw = torch.randn if normal else torch.rand
     options: dict[str, Any] = {} if generator is None else {"generator": generator}
     return draw(tuple(shape), dtype=dtype, device=device, **options)

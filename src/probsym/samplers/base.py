@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.callables import takes
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import RangeError, ShapeError, SignatureError
 from probsym.samplers import noise as noises
@@ -24,6 +26,19 @@ def as_reads(reads: Sequence[int] | None) -> tuple[int, ...] | None:
     if not isinstance(reads, Sequence) or not all(isinstance(one, int) for one in reads):
         raise SignatureError(f"Expected reads to be a sequence of input numbers (got {reads!r})")
     return tuple(reads)
+
+
+def check_net(net: Callable[..., Any], signature: Signature, reads: Sequence[int], extra: int = 0) -> None:
+    """Refuse a net that cannot be called with the inputs it reads, and `extra` ones before them."""
+    terms = [signature.inputs[one] for one in reads]
+    if not takes(net, extra + len(terms)):
+        found = ", ".join(f"'{term}'" for term in terms)
+        raise SignatureError(
+            f"Expected {type(net).__name__} to take {extra + len(terms)} inputs, for {found} (got a net that does not; "
+            f"reads= of the sampler says which inputs, in this order)"
+        )
+    if hasattr(net, "check_terms"):
+        net.check_terms(terms, signature.groups)
 
 
 class Sampler(RemembersArguments, nn.Module, ABC):

@@ -110,14 +110,20 @@ def _check_ids(ids: Tensor | None, first: Tensor) -> None:
 
 def zero_padding(x: Tensor, term: Term, masks: Mapping[str, Tensor]) -> Tensor:
     """x (B, ...), or (B, K, ...) of several draws, with zeros wherever an axis of the term is masked."""
-    real: Tensor | None = None  # all axes in one pass over x, which may be large
-    for place, name in enumerate(term.names, start=-len(term.names)):
+    real = real_entries(term.names, masks, x.dim())  # all axes in one pass over x, which may be large
+    return x if real is None else torch.where(real, x, x.new_zeros(()))
+
+
+def real_entries(names: Sequence[str], masks: Mapping[str, Tensor], dims: int) -> Tensor | None:
+    """Where no axis of these names, the last of `dims`, is padding: booleans that broadcast; None if all is real."""
+    real: Tensor | None = None
+    for place, name in enumerate(names, start=-len(names)):
         if name in masks:
-            shape = [x.shape[0], *(1 for _ in x.shape[1:])]
-            shape[place] = x.shape[place]
+            shape = [len(masks[name]), *(1 for _ in range(dims - 1))]
+            shape[place] = masks[name].shape[1]
             here = masks[name].view(shape)
             real = here if real is None else real & here
-    return x if real is None else torch.where(real, x, x.new_zeros(()))
+    return real
 
 
 def translate(x: Tensor, term: Term, key: str, shift: Tensor, masks: Mapping[str, Tensor]) -> Tensor:

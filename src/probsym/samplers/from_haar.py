@@ -12,7 +12,7 @@ from probsym._internal.callables import takes_mask
 from probsym.errors import SignatureError
 from probsym.nets.features import Features
 from probsym.samplers import noise as noises
-from probsym.samplers.base import Sampler, as_reads
+from probsym.samplers.base import Sampler, as_reads, check_net
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import from_elements
@@ -65,6 +65,7 @@ class FromHaar(Sampler):
         count = len(signature.inputs)
         if self.reads is not None and any(not 0 <= one < count for one in self.reads):
             raise SignatureError(f"Expected reads to be numbers below {count} (got {self.reads})")
+        check_net(self.net, signature, range(count) if self.reads is None else self.reads)
 
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
         breaks = noises.tie_breaks(batch, draws, generator)

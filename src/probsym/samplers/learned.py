@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from probsym.errors import GroupError, RangeError, SignatureError
+from probsym.ops.counter_rng import counter_normal, counter_uniform
 from probsym.ops.random_numbers import random_numbers
 from probsym.samplers import noise as noises
-from probsym.samplers.base import Sampler, as_reads
+from probsym.samplers.base import Sampler, as_reads, check_net
 from probsym.samplers.batch import Batch, zero_padding
-from probsym.samplers.counter_rng import counter_normal, counter_uniform
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Law, Noise
 from probsym.samplers.projection import by_axis, check_tau, entropy, named_features, project
@@ -84,6 +84,7 @@ class Learned(Sampler):
         reads = self.read(signature)
         if any(not 0 <= one < count for one in reads) or len(set(reads)) < len(reads):
             raise SignatureError(f"Expected reads to be different numbers below {count} (got {self.reads})")
+        check_net(self.net, signature, reads, self.extra_noise > 0)
         if any(not 0 <= one < len(reads) for one in self.perturbs(signature)):
             raise SignatureError(
                 f"Expected the net to perturb some of the {len(reads)} inputs that it reads (got {self.net.perturbs})"
@@ -182,8 +183,8 @@ class Learned(Sampler):
         if self.fixed_noise and batch.ids is not None:
             counter = counter_normal if normal else counter_uniform
             return self.eta * counter(self.seed, 4 + stream, batch.ids, start, draws, shape, batch.dtype)
-        size = (len(batch), draws, *shape)
-        drawn = random_numbers(size, normal=normal, dtype=batch.dtype, device=batch.device, generator=generator)
+        size, source = (len(batch), draws, *shape), noises.along(generator, batch, term.names)
+        drawn = random_numbers(size, normal=normal, dtype=batch.dtype, device=batch.device, generator=source)
         return self.eta * drawn
 
     def _fixed_breaks(self, batch: Batch, breaks: Noise, start: int, streams: int) -> Noise:

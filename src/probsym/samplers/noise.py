@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from probsym.samplers.batch import Batch
+from probsym.groups import Group
+from probsym.ops.seeded import Seeded
+from probsym.samplers.batch import Batch, real_entries
 from probsym.signature import Signature, Term
 
 
@@ -70,6 +72,18 @@ def no_noise() -> Noise:
     return Noise((), {}, {}, {})
 
 
+def along(generator: Any, batch: Batch, names: Sequence[str]) -> Any:
+    """The source of numbers (B, K, ...) on axes of these names; one that is seeded does not count padding."""
+    if not isinstance(generator, Seeded):
+        return generator
+    return generator.along(real_entries(names, batch.masks, 1 + len(names)))
+
+
+def item_names(key: str, group: Group) -> tuple[str, ...]:
+    """The axes of a group's features and elements that may have padding."""
+    return (key,) if group.takes_mask else ()
+
+
 def tie_breaks(batch: Batch, draws: int, generator: torch.Generator | None) -> Noise:
     """What `project` may need where features name several elements: ties and completions."""
     ties: dict[str, Tensor] = {}
@@ -80,7 +94,7 @@ def tie_breaks(batch: Batch, draws: int, generator: torch.Generator | None) -> N
             size=batch.sizes.get(key),
             dtype=batch.dtype,
             device=batch.device,
-            generator=generator,
+            generator=along(generator, batch, item_names(key, group)),
         )
         (ties if group.compares_features else completion)[key] = features
     return Noise((), ties, completion, {})
@@ -92,8 +106,9 @@ def haar_elements(batch: Batch, draws: int, generator: torch.Generator | None) -
     for key, group in batch.groups.items():
         mask = batch.mask_of(key)
         masked = {} if mask is None else {"mask": mask.expand(*shape, -1)}
+        source = along(generator, batch, item_names(key, group))
         elements[key] = group.haar(
-            shape, size=batch.sizes.get(key), dtype=batch.dtype, device=batch.device, generator=generator, **masked
+            shape, size=batch.sizes.get(key), dtype=batch.dtype, device=batch.device, generator=source, **masked
         )
     return Noise((), {}, {}, elements)
 

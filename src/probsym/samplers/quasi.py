@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,9 +12,10 @@ from torch.quasirandom import SobolEngine
 from probsym.errors import RangeError
 from probsym.groups.base import normal_numbers
 from probsym.ops.random_numbers import random_numbers
+from probsym.ops.seeded import Seeded
 from probsym.samplers.base import Sampler
-from probsym.samplers.batch import Batch
-from probsym.samplers.noise import Law, Noise, below
+from probsym.samplers.batch import Batch, real_entries
+from probsym.samplers.noise import Law, Noise, below, item_names
 
 STANDARD = Law(normal=True, scale=1.0)
 UNIT = Law(normal=False, scale=1.0)
@@ -25,15 +27,18 @@ def quasi(
     """Noise that is a Sobol sequence over the draws, shifted at random modulo 1 for each batch item.
 
     All random numbers of a draw are the coordinates of one point, those that always matter first. The best numbers of
-    draws are powers of two. Each draw alone has its law, but the draws of a moved input together need not be
-    distributed as those of the input, moved.
+    draws are powers of two. Padding takes no coordinates. Each draw alone has its law, but the draws of a moved input
+    together need not be distributed as those of the input, moved.
     """
     like = sampler.noise(batch, 1, generator, start=start)
     laws, groups = sampler.noise_laws(batch.signature), batch.groups
     shapes = [tuple(x.shape[2:]) for x in like.inputs]
     shapes += [groups[key].uniform_shape(batch.sizes.get(key)) for key in like.elements]
     shapes += [tuple(z.shape[2:]) for z in (*like.ties.values(), *like.completion.values())]
-    points = iter(_points(batch, draws, shapes, generator))
+    items = {key: item_names(key, group) for key, group in groups.items()}
+    names = [term.names for term in sampler.noise_terms(batch.signature)]
+    names += [items[key] for key in (*like.elements, *like.ties, *like.completion)]
+    points = iter(_points(batch, draws, shapes, names, generator))
     return Noise(  # in the order of the shapes
         inputs=tuple(_spread(next(points), law, x.dtype) for x, law in zip(like.inputs, laws, strict=True)),
         elements={key: _element(batch, key, next(points), generator) for key in like.elements},
@@ -43,9 +48,13 @@ def quasi(
 
 
 def _points(
-    batch: Batch, draws: int, shapes: Sequence[tuple[int, ...]], generator: torch.Generator | None
+    batch: Batch,
+    draws: int,
+    shapes: Sequence[tuple[int, ...]],
+    names: Sequence[tuple[str, ...]],
+    generator: Any,
 ) -> list[Tensor]:
-    """Uniform numbers in [0, 1), (B, K, *shape) for each shape, in float64."""
+    """Uniform numbers in [0, 1), (B, K, *shape) for each shape and the names of its axes, in float64."""
     counts = [torch.Size(shape).numel() for shape in shapes]
     total = sum(counts)
     if total == 0:
@@ -55,11 +64,30 @@ def _points(
             f"Expected at most {SobolEngine.MAXDIM} random numbers a draw for coupling 'quasi' (got {total})"
         )
     grid = SobolEngine(total).draw(draws, dtype=torch.float64).to(batch.device)
+    real = _real(batch, shapes, names)
+    if real is not None:  # the coordinates of an item are those of what is real, in order
+        grid = grid.T[(real.cumsum(1) - 1).clamp(min=0)].mT
+        generator = generator.along(real) if isinstance(generator, Seeded) else generator
     shift = random_numbers(
         (len(batch), 1, total), normal=False, dtype=torch.float64, device=batch.device, generator=generator
     )
     parts = ((grid + shift) % 1).split(counts, -1)
     return [part.reshape(len(batch), draws, *shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _real(batch: Batch, shapes: Sequence[tuple[int, ...]], names: Sequence[tuple[str, ...]]) -> Tensor | None:
+    """Which of all numbers of a draw are for no padding, (B, total); None if all are."""
+    found = [real_entries(each, batch.masks, 1 + len(each)) for each in names]
+    if all(real is None for real in found):
+        return None
+    whole = torch.ones((), dtype=torch.bool, device=batch.device)
+    return torch.cat(
+        [
+            (whole if real is None else real).expand(len(batch), *shape).flatten(1)
+            for real, shape in zip(found, shapes, strict=True)
+        ],
+        1,
+    )
 
 
 def _spread(u: Tensor, law: Law, dtype: torch.dtype) -> Tensor:

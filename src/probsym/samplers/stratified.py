@@ -49,5 +49,8 @@ def stratified(
 def _shuffled(order: Tensor, most: int, generator: torch.Generator | None) -> Tensor:
     """The numbers below each order (B, 1) in random order, (B, most); behind them those that are not below."""
     numbers = torch.arange(most, device=order.device).expand(len(order), -1)
-    keys = random_numbers((2, len(order), most), normal=False, device=order.device, generator=generator)
-    return descending(keys[0], numbers < order, keys[1])
+    keys, ties = (
+        random_numbers((len(order), 1, most), normal=False, device=order.device, generator=generator).squeeze(1)
+        for _ in range(2)
+    )
+    return descending(keys, numbers < order, ties)

@@ -23,7 +23,7 @@ from probsym.lab.analyses.parts import by_part
 from probsym.lab.analyses.tolerance import by_tolerance
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples, Splits
-from probsym.lab.inspection import draws_for, inspected
+from probsym.lab.inspection import inspected, suggested_samples
 from probsym.lab.recipe import Settings, Task
 from probsym.lab.results import read_results, write_result
 from probsym.lab.run import Options, make_fabric
@@ -295,10 +295,10 @@ def test_inspection_has_all_tables_and_advice() -> None:
     rows = found["Loss and variance by number of draws"]
     assert {row["coupling"] for row in rows} == {"independent"}
     one = float(Points().load().test.take(slice(None)).inputs[0].var(1, unbiased=False).mean())
-    assert draws_for(rows, 0.1) == pytest.approx(one / 0.01, rel=0.2)
-    assert draws_for(rows, 100.0) == 1
+    assert suggested_samples(rows, 0.1) == pytest.approx(one / 0.01, rel=0.2)
+    assert suggested_samples(rows, 100.0) == 1
     with pytest.raises(RangeError, match="positive"):
-        draws_for(rows, 0.0)
+        suggested_samples(rows, 0.0)
     assert len(dict(inspected(engine_with(First()), Questions(), quiet))) == 1
 
 
@@ -368,7 +368,7 @@ def test_fixed_noise_has_no_variance_between_repeats(tmp_path: Path) -> None:
     tables = dict(inspected(engine, questions, quiet))
     assert len(tables) == 4
     with pytest.raises(RunError, match=r"a variance between repeats \(got none"):
-        draws_for(tables["Loss and variance by number of draws"], 0.1)
+        suggested_samples(tables["Loss and variance by number of draws"], 0.1)
 
 
 @pytest.mark.parametrize("wrong", [{"examples": 0}, {"samples": 0}, {"repeats": -1}])

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from probsym.samplers.counter_rng import counter_normal, counter_uniform
+from probsym.ops.counter_rng import counter_normal, counter_uniform
 
 DTYPES = [torch.float64, torch.float32]
 NEVER = 1e-4

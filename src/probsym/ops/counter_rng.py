@@ -10,16 +10,27 @@ _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 def counter_uniform(
-    seed: int, stream: int, ids: Tensor, start: int, draws: int, shape: Sequence[int], dtype: torch.dtype
+    seed: int,
+    stream: int,
+    ids: Tensor,
+    start: int,
+    draws: int,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    entries: Tensor | None = None,
 ) -> Tensor:
     """Uniform numbers in [0, 1), (B, draws, *shape), the same for the same example, draw and entry in every call.
+
+    `entries` (B, size of the shape) number the entries; by default they are numbered in order.
 
     >>> both = counter_uniform(0, 0, torch.tensor([7, 3]), 0, 2, (3,), torch.float32)
     >>> bool((both[1:, 1:] == counter_uniform(0, 0, torch.tensor([3]), 1, 1, (3,), torch.float32)).all())
     True
     """
-    entries = torch.arange(torch.Size(shape).numel(), device=ids.device)
+    if entries is None:
+        entries = torch.arange(torch.Size(shape).numel(), device=ids.device).unsqueeze(0)
     numbers = torch.arange(start, start + draws, device=ids.device)
+    entries = entries.unsqueeze(1)
     place = ids.long()[:, None, None], numbers[:, None], entries
     key = sum((one * _signed(step) for one, step in zip(place, _STEPS, strict=False)), start=torch.zeros_like(entries))
     key = _mixed(key + _signed(seed * _STEPS[3] + stream * _STEPS[4]))
@@ -28,11 +39,18 @@ def counter_uniform(
 
 
 def counter_normal(
-    seed: int, stream: int, ids: Tensor, start: int, draws: int, shape: Sequence[int], dtype: torch.dtype
+    seed: int,
+    stream: int,
+    ids: Tensor,
+    start: int,
+    draws: int,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    entries: Tensor | None = None,
 ) -> Tensor:
     """Standard normal numbers, (B, draws, *shape), the same for the same example, draw and entry in every call."""
-    radius = 1 - counter_uniform(seed, 2 * stream + (1 << 32), ids, start, draws, shape, dtype)
-    angle = 2 * torch.pi * counter_uniform(seed, 2 * stream + 1 + (1 << 32), ids, start, draws, shape, dtype)
+    radius = 1 - counter_uniform(seed, 2 * stream + (1 << 32), ids, start, draws, shape, dtype, entries)
+    angle = 2 * torch.pi * counter_uniform(seed, 2 * stream + 1 + (1 << 32), ids, start, draws, shape, dtype, entries)
     return (-2 * radius.log()).sqrt() * angle.cos()
 
 
