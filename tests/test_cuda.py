@@ -17,7 +17,7 @@ from probsym.lab.engine import COMPILER, Engine
 from probsym.lab.pictures.permutations import permutations
 from probsym.lab.run import Options, load_run, make_fabric
 from probsym.lab.training import initial_weights, make_engine
-from probsym.nets import VNDGCNN
+from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.ops import descending, gram_schmidt, short_attention, soft_sort, take
 from probsym.ops.jacobi import jacobi
 from probsym.testing import assert_equivariant, assert_group_laws
@@ -403,21 +403,18 @@ def _mean_over_seeds(engine: Engine, name: str, key: str) -> list[float]:
     return [sum(float(row[key]) for row in rows) / len(rows) for rows in zip(*each, strict=True)]
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-2), (torch.float64, 1e-6)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("rows", [100, 2000])
-def test_compiled_gradients_of_vector_neurons_are_those_of_the_net(
-    rows: int, dtype: torch.dtype, tolerance: float
-) -> None:
+def test_compiled_gradients_of_vector_neurons_are_those_of_the_layer(rows: int, dtype: torch.dtype) -> None:
     """At these sizes torch 2.11 mixes up padded strides, unless it is told not to pad."""
     torch.manual_seed(0)
-    net = VNDGCNN(in_channels=2, hidden=64).to("cuda", dtype)
-    inputs = [torch.randn(100, rows // 100, 5, 3, dtype=dtype, device="cuda") for _ in range(2)]
+    layer = EdgeConvolution(21, 21, neighbours=4).to("cuda", dtype)
+    x = torch.randn(3, rows, 5, 21, dtype=dtype, device="cuda", requires_grad=True)
     found = []
-    for call in (net, torch.compile(net, fullgraph=True, dynamic=False, options=dict(COMPILER))):
-        net.zero_grad()
-        features = call(*inputs)
-        (features.scores.sin().sum() + features.vectors.cos().sum()).backward()
-        found.append([p.grad.cpu() for p in net.parameters() if p.grad is not None])
+    for call in (layer, torch.compile(layer, fullgraph=True, dynamic=False, options=dict(COMPILER))):
+        trained = [x, *(one for one in layer.parameters() if one.requires_grad)]
+        found.append([one.cpu() for one in torch.autograd.grad(call(x).sin().sum(), trained)])
+    tolerance = 1e-3 if dtype == torch.float32 else 1e-9
     assert all(close(compiled, plain, tolerance) for plain, compiled in zip(*found, strict=True))
 
 
