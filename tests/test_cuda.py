@@ -403,6 +403,7 @@ def _mean_over_seeds(engine: Engine, name: str, key: str) -> list[float]:
     return [sum(float(row[key]) for row in rows) / len(rows) for rows in zip(*each, strict=True)]
 
 
+@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("rows", [100, 2000])
 def test_compiled_gradients_of_vector_neurons_are_those_of_the_layer(rows: int, dtype: torch.dtype) -> None:
