@@ -32,11 +32,13 @@ def child(recipe_name: str, precision: str, device: str) -> None:
     """Get ready, say so, and time as many steps as each line of the input asks for."""
     import torch  # noqa: PLC0415
 
+    from probsym.lab.recipe import Recipe  # noqa: PLC0415
     from probsym.lab.recipes import RECIPES as KNOWN  # noqa: PLC0415
     from probsym.lab.run import Options, make_fabric  # noqa: PLC0415
     from probsym.lab.training import initial_weights, make_engine  # noqa: PLC0415
 
     recipe = KNOWN[recipe_name]
+    assert isinstance(recipe, Recipe)
     cuda = device == "cuda"
     fabric = make_fabric(Options(device, precision=precision))
     engine = make_engine(recipe, recipe.settings, fabric, compile=cuda, capture=cuda)
@@ -73,7 +75,7 @@ def answer(process: subprocess.Popen[str]) -> str:
     """The next line of a process, which must have one."""
     assert process.stdout is not None
     if not (line := process.stdout.readline()):
-        raise SystemExit(f"a process ended without a word: {process.args}")
+        raise SystemExit(f"a process ended without a word: {process.args!r}")
     return line
 
 

@@ -327,6 +327,69 @@ def test_chunks_bound_what_the_base_sees(sampler: samplers.Sampler | None, train
     assert max(rows) <= 2
 
 
+class Norms(torch.nn.Sequential):
+    """A base with everything that a second call could disturb: dropout, and norms that remember."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            torch.nn.Linear(4, 64),
+            torch.nn.BatchNorm1d(64),
+            torch.nn.Dropout(0.5),
+            torch.nn.Tanh(),
+            torch.nn.Linear(64, 1),
+        )
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return super().forward(x)
+
+
+def test_training_in_chunks_keeps_little_and_gives_the_same_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, found = torch.randn(3, 4, dtype=torch.float64), []
+    for recompute in (False, True):
+        torch.manual_seed(0)
+        base = Norms().double()
+        model = Symmetrized(base, "n -> k", {"n": S}, samples=20, chunk=2)
+        kept: dict[int, int] = {}
+        with monkeypatch.context() as patch:
+            if not recompute:
+                patch.setattr("probsym.symmetrized.can_recompute", lambda device: False)
+            with torch.autograd.graph.saved_tensors_hooks(
+                lambda t, kept=kept: kept.update({t.data_ptr(): t.nbytes}) or t, lambda t: t
+            ):
+                loss = model(x, generator=torch.Generator().manual_seed(0)).square().sum()
+            in_memory = sum(kept.values())
+            loss.backward()
+        gradients = [one.grad for one in base.parameters()]
+        found.append((base.calls, in_memory, gradients, [one.clone() for one in base.buffers()], torch.rand(3)))
+    (calls, whole, *others), (calls_again, little, *others_again) = found
+    assert (calls, calls_again) == (10, 20)
+    assert little < whole / 10
+    torch.testing.assert_close(others_again, others, atol=1e-12, rtol=1e-12)
+
+
+def test_second_derivatives_in_chunks() -> None:
+    torch.manual_seed(0)
+    base = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
+    model = Symmetrized(base, "n -> k", {"n": S}, samples=6)
+    x, found = torch.randn(3, 4, dtype=torch.float64, requires_grad=True), []
+    for model.chunk in (None, 2):
+        y = model(x, generator=torch.Generator().manual_seed(0)).sum()
+        (force,) = torch.autograd.grad(y, x, create_graph=True)
+        found.append(torch.autograd.grad(force.square().sum(), [x, *base.parameters()], allow_unused=True))
+    for whole, chunked in zip(*found, strict=True):
+        assert (whole is None) == (chunked is None)
+        if whole is not None:
+            torch.testing.assert_close(chunked, whole, atol=1e-12, rtol=1e-12)
+
+
+def test_a_single_chunk_is_not_computed_twice() -> None:
+    base = Norms()
+    Symmetrized(base, "n -> k", {"n": S}, samples=4, chunk=4)(torch.randn(3, 4)).sum().backward()
+    assert base.calls == 1
+
+
 @pytest.mark.parametrize("sampler", [samplers.Frame(), samplers.Frame(exact=False)])
 def test_chunks_bound_what_the_base_sees_of_a_frame(sampler: samplers.Sampler) -> None:
     rows = []

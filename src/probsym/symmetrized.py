@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from probsym._internal.base_outputs import as_outputs
 from probsym._internal.callables import hidden_modules, takes_mask
 from probsym._internal.checks import check_keys, check_residual, check_size, seeds_or_generator
+from probsym._internal.recomputed import can_recompute, recomputed
 from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, joint_weights, one_or_all
@@ -47,8 +48,10 @@ class Symmetrized(Saved, nn.Module):
         sampler: p(g|x), one of `probsym.samplers`; uniform if None.
         samples: draws in training.
         eval_samples: draws in evaluation; as in training if None.
-        chunk: draws in one call of the base, to bound memory in evaluation; training keeps what its gradient needs.
-            The result is the same, unless the base itself looks at the whole batch.
+        chunk: draws in one call of the base, to bound memory. Nothing inside the base is kept for the gradient of
+            several chunks: the base is called once more for each on the way back, with the same random numbers. Under
+            a compiler or in a CUDA graph everything is kept. The result is the same, unless the base itself looks at
+            the whole batch.
         eval_coupling: how the draws of one input depend on each other in evaluation, where a call does not say; see
             `estimate`. Training draws independently, and a sampler that lists elements has nothing to couple.
         residual: the number of an input that is added to the output after the average, for a base that predicts a
@@ -141,8 +144,8 @@ class Symmetrized(Saved, nn.Module):
         source = seeds_or_generator(seed, inputs[0], generator, noise)
         numbers = self._noise(sampler, batch, samples, source, noise, self._coupling(sampler, coupling))
         average = Average(statistics=False)
-        for draw in self._draws(sampler, batch, numbers, self.chunk):
-            average.add(self._values(batch, draw, extra), draw)
+        for draw, again in self._draws(sampler, batch, numbers, self.chunk):
+            average.add(self._values(batch, draw, extra, again), draw)
         return Placement(outline, batch, self.residual).mean(average)
 
     def estimate(
@@ -207,8 +210,8 @@ class Symmetrized(Saved, nn.Module):
         while True:
             wanted = samples if tol is None else self._round(samples, average.count, max_samples, block or 1)
             numbers = self._noise(sampler, batch, wanted, source, noise, coupling, start=average.count)
-            for draw in self._draws(sampler, batch, numbers, chunk):
-                values = self._values(batch, draw, extra)
+            for draw, again in self._draws(sampler, batch, numbers, chunk):
+                values = self._values(batch, draw, extra, again)
                 average.add(values, draw)
                 chunks.append(draw)
                 if keep_values:
@@ -314,10 +317,10 @@ class Symmetrized(Saved, nn.Module):
         with torch.autocast(batch.device.type, enabled=False):
             return COUPLINGS[coupling](sampler, batch, draws, generator, start=start)
 
-    def _draws(self, sampler: Sampler, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[Draw]:
-        """The draws in chunks of that many. In training the sampler sees them all at once: statistics of its norms.
+    def _draws(self, sampler: Sampler, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[tuple[Draw, bool]]:
+        """The draws in chunks of that many, and whether there are several. Samplers do not follow autocast.
 
-        Samplers do not follow autocast.
+        In training the sampler sees all draws at once: statistics of its norms.
         """
         draws = noise.draws()
         if chunk is None or self.training or sampler.lists_elements or draws is None:
@@ -325,12 +328,12 @@ class Symmetrized(Saved, nn.Module):
                 whole = sampler(batch, noise)
             step = chunk or whole.count
             for start in range(0, whole.count, step):
-                yield whole.chunk(start, start + step)
+                yield whole.chunk(start, start + step), step < whole.count
             return
         for start in range(0, draws, chunk):
             with torch.autocast(batch.device.type, enabled=False):
                 draw = sampler(batch, noise.chunk(start, start + chunk))
-            yield draw
+            yield draw, chunk < draws
 
     def _losses(self, sampler: Sampler, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:
         """Those of all draws together."""
@@ -343,8 +346,13 @@ class Symmetrized(Saved, nn.Module):
                     found[name] = found[name] + share if name in found else share
         return found
 
-    def _values(self, batch: Batch, draw: Draw, extra: Mapping[str, Any] | None) -> tuple[Tensor, ...]:
-        """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...)."""
+    def _values(self, batch: Batch, draw: Draw, extra: Mapping[str, Any] | None, again: bool) -> tuple[Tensor, ...]:
+        """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...); if `again`, computed again for the gradient."""
+        if again and can_recompute(batch.device):
+            return recomputed(lambda: self._outputs(batch, draw, extra), self.base, batch.inputs)
+        return self._outputs(batch, draw, extra)
+
+    def _outputs(self, batch: Batch, draw: Draw, extra: Mapping[str, Any] | None) -> tuple[Tensor, ...]:
         rows = len(batch) * draw.count
         folded = [x.reshape(rows, *x.shape[2:]) for x in draw.undo(batch)]
         options = {

@@ -1,0 +1,43 @@
+"""Calls that keep nothing inside for the gradient, and are made once more on the way back."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+T = TypeVar("T")
+
+
+def can_recompute(device: torch.device) -> bool:
+    """Whether there is a gradient to save memory for, and neither a compiler nor a CUDA graph records the calls."""
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return False
+    return device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
+
+
+def recomputed(call: Callable[[], T], base: object, inputs: Sequence[Tensor]) -> T:
+    """What `call` returns; its inside is computed again for the gradient, with the same random numbers.
+
+    Buffers of `base`, such as the statistics of norms, change in the first call only. `inputs` tell the device.
+    """
+    made: Any = checkpoint(
+        lambda *_: call(), *inputs, use_reentrant=False, context_fn=lambda: (nullcontext(), _Unchanged(base))
+    )
+    return made
+
+
+class _Unchanged:
+    """Buffers are afterwards what they were before; may be entered again, since there may be several gradients."""
+
+    def __init__(self, base: object) -> None:
+        self.buffers = list(base.buffers()) if isinstance(base, nn.Module) else []
+
+    def __enter__(self) -> None:
+        self.kept = [one.clone() for one in self.buffers]
+
+    def __exit__(self, *_: object) -> None:  # also when torch leaves by an exception, having what it needs
+        for one, before in zip(self.buffers, self.kept, strict=True):
+            one.data.copy_(before)  # not a change that the gradient need know of: in training, norms do not read these
