@@ -35,6 +35,7 @@ SETTINGS = Settings(
     test_samples=10,
     also_test_samples=(1, 10),
     dropout=0.1,
+    validate_every=5,  # ten draws in float32 take as long as an epoch of steps
 )
 METHODS = ("ga", "fa", "canonical", "ps")
 CHUNK = 10
