@@ -84,7 +84,7 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 def save(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write an npz archive beside its place and rename it when it is whole."""
-    with atomic_write(path) as beside, beside.open("wb") as file:
+    with atomic_write(path) as (beside,), beside.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 

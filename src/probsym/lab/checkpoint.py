@@ -13,8 +13,13 @@ from probsym.errors import RunError
 
 def save_checkpoint(state: dict[str, Any], path: Path) -> None:
     """Write the state: a kill at any moment leaves the old one or the new one."""
-    with atomic_write(path) as beside:
-        torch.save(state, beside)
+    with atomic_write(path) as (beside,), beside.open("wb") as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):  # what the system said, such as that the disk is full
+                raise error.__context__ from None
+            raise
 
 
 def load_checkpoint(path: Path, device: torch.device | str = "cpu", *, mapped: bool = False) -> dict[str, Any]:
