@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -16,7 +17,8 @@ import torch
 
 from probsym.errors import RunError
 from probsym.lab.provenance import provenance
-from probsym.lab.results import Summary, read_curve, read_results, summarised, write_curve, write_result
+from probsym.lab.json_with_table import TABLE, write_table
+from probsym.lab.results import Summary, curve_text, read_curve, read_results, summarised, write_result
 from probsym.lab.tables import spoken_number
 from tests.lab.cases import CPU, PS, SEPARATION, run_quietly
 
@@ -51,7 +53,9 @@ def test_results_are_written_read_and_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=f"{path}, which is never overwritten"):
         write_result(tmp_path, result(3, test_accuracy=1.0), curve[:1])
     assert (path.read_bytes(), path.with_suffix(".csv").read_bytes()) == before
-    assert read_results(tmp_path) == {"exp-classify/mlp-ps": [result(3, test_accuracy=99.5)]}
+    (found,) = read_results(tmp_path)["exp-classify/mlp-ps"]
+    assert found.pop(TABLE) == hashlib.sha256(before[1]).hexdigest()
+    assert found == result(3, test_accuracy=99.5)
 
 
 def test_all_seeds_are_read_and_other_files_passed_over(tmp_path: Path) -> None:
@@ -242,6 +246,6 @@ def test_precision_is_kept_with_the_result(tmp_path: Path) -> None:
 
 def test_curves_come_back(tmp_path: Path) -> None:
     curve = [{"epoch": 1.0, "valid_loss": 0.25}, {"epoch": 2.0, "valid_loss": 0.125}]
-    write_curve(tmp_path / "curve.csv", curve)
+    write_table(tmp_path / "curve.csv", curve_text(curve))
     assert read_curve(tmp_path / "curve.csv") == curve
     assert read_curve(tmp_path / "none.csv") == []

@@ -18,7 +18,8 @@ from probsym.lab.examples import Splits
 from probsym.lab.final_test import metric_names
 from probsym.lab.interrupts import graceful
 from probsym.lab.recipe import Recipe, Settings
-from probsym.lab.results import read_curve, write_curve
+from probsym.lab.json_with_table import write_table
+from probsym.lab.results import curve_text, read_curve
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
 from tests.lab.cases import (
@@ -235,7 +236,7 @@ def test_validation_can_be_rarer(tmp_path: Path) -> None:
     assert [row["epoch"] for row in training.progress.curve if "valid_loss" in row] == [2, 4, 5]
     assert all("train_loss" in row for row in training.progress.curve)
     assert metrics["best_epoch_loss"] in (2, 4, 5)
-    write_curve(tmp_path / "curve.csv", training.progress.curve)
+    write_table(tmp_path / "curve.csv", curve_text(training.progress.curve))
     found = read_curve(tmp_path / "curve.csv")
     assert [set(row) for row in found] == [set(row) for row in training.progress.curve]
 

@@ -30,3 +30,10 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu", *, mapped: b
         return torch.load(path, map_location=device, weights_only=True, mmap=mapped)
     except Exception as error:  # whatever the reader of a broken file raises
         raise RunError(f"Expected {path} to be a whole checkpoint (got: {error})") from error
+
+
+def clear_partials(folder: Path) -> None:
+    """Remove what killed runs left half written in the folder of a run."""
+    for one in folder.rglob(".*.partial"):
+        if one.is_file():
+            one.unlink(missing_ok=True)
