@@ -673,7 +673,9 @@ def test_weights_that_are_not_finite(tmp_path: Path, value: float) -> None:
     bad = load_file(tmp_path / "model.safetensors")["base.layers.0.weight"]
     bad[1, 2] = value
     reweighted(tmp_path, **{"base.layers.0.weight": bad})
-    with pytest.raises(CheckpointError, match=r"Expected base.layers.0.weight of .* finite \(got 1 numbers that are not"):
+    with pytest.raises(
+        CheckpointError, match=r"Expected base.layers.0.weight of .* finite \(got 1 numbers that are not"
+    ):
         Symmetrized.from_pretrained(tmp_path)
 
 
@@ -683,7 +685,7 @@ def test_buffers_may_be_infinite_but_not_nan(tmp_path: Path) -> None:
     saved(on_graphs(base), tmp_path)
     assert Symmetrized.from_pretrained(tmp_path, base=base).base.bias[1] == -torch.inf
     base.bias[0] = torch.nan
-    with pytest.raises(CheckpointError, match="Expected base.bias of .* to be finite"):
+    with pytest.raises(CheckpointError, match=r"Expected base.bias of .* to be finite"):
         Symmetrized.from_pretrained(saved(on_graphs(base), tmp_path, overwrite=True), base=base)
 
 

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from probsym.errors import RunError
-from probsym.lab.provenance import provenance
 from probsym.lab.json_with_table import TABLE, write_table
+from probsym.lab.provenance import provenance
 from probsym.lab.results import Summary, curve_text, read_curve, read_results, summarised, write_result
 from probsym.lab.tables import spoken_number
 from tests.lab.cases import CPU, PS, SEPARATION, run_quietly

@@ -17,8 +17,8 @@ from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.examples import Splits
 from probsym.lab.final_test import metric_names
 from probsym.lab.interrupts import graceful
-from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.json_with_table import write_table
+from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.results import curve_text, read_curve
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from probsym.errors import ProbsymError, WriteError
@@ -21,7 +22,8 @@ def atomic_write(*paths: Path, overwrite: bool = True) -> Iterator[tuple[Path, .
     `FileExistsError` is raised: of several processes that write at once, one wins, and nothing of the others remains.
     Whatever else the system refuses, such as more bytes on a full disk, is a `WriteError`.
     """
-    beside = tuple(path.with_name(f".{path.name}.{os.getpid()}.partial") for path in paths)
+    own = f"{os.getpid()}-{threading.get_native_id()}"
+    beside = tuple(path.with_name(f".{path.name}.{own}.partial") for path in paths)
     named = 0
     try:
         for path in paths:
@@ -41,7 +43,8 @@ def atomic_write(*paths: Path, overwrite: bool = True) -> Iterator[tuple[Path, .
         raise WriteError(f"Expected to write {', '.join(map(str, paths))} (got: {error})") from error
     finally:
         for one in beside[:named] if named else beside:  # those that still belong to a named one stay
-            one.unlink(missing_ok=True)
+            with suppress(OSError):  # the folder may be none
+                one.unlink()
 
 
 def written(path: Path, sha256: str) -> Path | None:
@@ -53,7 +56,9 @@ def partials(path: Path) -> list[Path]:
     """The temporary files of writers of `path` that are at work, or were killed."""
     found = path.parent.iterdir() if path.parent.is_dir() else ()
     return sorted(
-        one for one in found if one.name.startswith(f".{path.name}.") and one.name.endswith(".partial") and one.is_file()
+        one
+        for one in found
+        if one.name.startswith(f".{path.name}.") and one.name.endswith(".partial") and one.is_file()
     )
 
 

@@ -40,7 +40,7 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor], source: str, uniform: 
         found = {str(tensors[name].dtype) for name, x in own.items() if name.startswith(f"{part}.") and _trained(x)}
         if len(found) > 1:
             raise CheckpointError(
-                f"Expected the weights of the {part} in {source} to be of one precision (got {', '.join(sorted(found))})"
+                f"Expected weights of one precision in the {part} of {source} (got {', '.join(sorted(found))})"
             )
     for name, x in own.items():
         x.data = tensors[name].to(x.device, copy=True)

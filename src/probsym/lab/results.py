@@ -78,8 +78,7 @@ def curve_text(curve: Sequence[Mapping[str, float]]) -> str:
 
 
 def read_curve(path: Path, result: Mapping[str, Any] | None = None) -> list[dict[str, float]]:
-    """A curve that was written, one mapping an epoch; the one that a result names, if given; nothing if there is none.
-    """
+    """A curve, one mapping an epoch; the one that a result names, if that is given; nothing if there is none."""
     path = find_table(path, result or {}, "`probsym train --resume` mends it, from the run's own folder")
     if not path.exists():
         return []

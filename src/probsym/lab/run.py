@@ -316,6 +316,8 @@ def read_run(folder: Path) -> dict[str, Any]:
     result = read_json(path)
     missing = [name for name in (*FIELDS, "settings") if not isinstance(result, dict) or name not in result]
     if missing or not isinstance(result["settings"], dict):
-        raise RunError(f"Expected {path} to be the result of a run (got one without {', '.join(missing) or 'settings'})")
+        raise RunError(
+            f"Expected {path} to be the result of a run (got one without {', '.join(missing) or 'settings'})"
+        )
     check_result(path, result)
     return result

@@ -73,7 +73,7 @@ class Frame(Sampler):
 
     def check(self, signature: Signature) -> None:
         kind, _, d = self._plan(signature)
-        if not self._read(signature):
+        if not self.read(signature):
             raise SignatureError(f"Expected an input of '{signature}' for a frame of kind {kind!r} (got none)")
         if self.exact and d is not None:
             group = signature.groups[d].linear
@@ -87,7 +87,7 @@ class Frame(Sampler):
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         kind, n, d = self._plan(batch.signature)
-        inputs = [(batch.inputs[i], batch.signature.inputs[i]) for i in self._read(batch.signature)]
+        inputs = [(batch.inputs[i], batch.signature.inputs[i]) for i in self.read(batch.signature)]
         if d is not None:
             return self._pose(batch, noise, inputs, n, d)
         assert n is not None
@@ -114,7 +114,7 @@ class Frame(Sampler):
             raise GroupError(f"Expected a frame of kind {' or '.join(map(repr, fits))} here (got {self.kind!r})")
         return self.kind or fits[0], n, d
 
-    def _read(self, signature: Signature) -> tuple[int, ...]:
+    def read(self, signature: Signature) -> tuple[int, ...]:
         """The inputs to look at: those with the axes that the kind needs, or what `reads` says."""
         kind, n, d = self._plan(signature)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from probsym.errors import DtypeError, GroupError, RangeError, ShapeError, SignatureError
+from probsym.errors import DtypeError, GroupError, ShapeError, SignatureError
 from probsym.groups import Group
 from probsym.groups.base import Carrier
 from probsym.nets.features import Features
@@ -111,12 +111,6 @@ def entropy(batch: Batch, draw: Draw, tau: float) -> Tensor:
         found = groups[key].entropy(z, draw.carriers[key], tau)
         total = total if found is None else total + found.mean()
     return total
-
-
-def check_tau(tau: float) -> None:
-    """Refuse a temperature that is not positive."""
-    if not tau > 0:
-        raise RangeError(f"Expected tau to be positive (got {tau})")
 
 
 def _pick(batch: Batch, found: Features, key: str) -> Tensor:

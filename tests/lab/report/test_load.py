@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from probsym.errors import RunError
+from probsym.lab.json_with_table import write_new, write_table
 from probsym.lab.report import load_results, load_runs, write_report
 from probsym.lab.report.write import markdown_text
-from probsym.lab.json_with_table import write_new, write_table
 from probsym.lab.results import curve_text, write_result
 from tests.lab.report import cases
 from tests.lab.report.cases import result, write_analysis, write_everything
