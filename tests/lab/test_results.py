@@ -249,3 +249,47 @@ def test_curves_come_back(tmp_path: Path) -> None:
     write_table(tmp_path / "curve.csv", curve_text(curve))
     assert read_curve(tmp_path / "curve.csv") == curve
     assert read_curve(tmp_path / "none.csv") == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": "x/../../y"},
+        {"seed": True},
+        {"seed": 1.0},
+        {"row": "../up"},
+        {"row": "/etc/passwd"},
+        {"row": ""},
+        {"row": "exp/.hidden"},
+        {"row": ["exp"]},
+        {"row": "x" * 300},
+        {"changed": {"padding": "../../up"}},
+        {"changed": {"tau": "9" * 300}},
+    ],
+)
+def test_results_are_written_nowhere_else(tmp_path: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(RunError, match="Expected a row, seed and settings that name a file"):
+        write_result(tmp_path / "results", {**result(), **change})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_curve_that_was_lost_is_mended_on_resuming(tmp_path: Path) -> None:
+    options = {"changes": ["epochs=1"], "results": tmp_path / "results", "resume": True}
+    run_quietly(PS, tmp_path / "runs", **options)
+    folder = tmp_path / "runs" / PS.name / "seed-0"
+    own, kept = folder / "curve.csv", tmp_path / "results" / PS.name / "epochs=1" / "seed-0.csv"
+    whole = own.read_bytes()
+    assert json.loads((folder / "result.json").read_text())[TABLE] == hashlib.sha256(whole).hexdigest()
+    for lost in ((own,), (kept,), (own, kept)):
+        for path in lost:
+            path.write_bytes(whole[:-5])
+        left = [folder / ".checkpoint.pt.1-1.partial", folder / ".curve.csv.1-1.partial"]
+        for path in left:
+            path.write_bytes(b"half")
+        run_quietly(PS, tmp_path / "runs", **options)
+        assert own.read_bytes() == kept.read_bytes() == whole
+        assert not any(path.exists() for path in left)
+    (folder / "checkpoint.pt").unlink()
+    own.unlink()
+    with pytest.raises(RunError, match="Expected a checkpoint"):
+        run_quietly(PS, tmp_path / "runs", **options)

@@ -580,3 +580,29 @@ def test_examples_are_taken_and_moved_together() -> None:
     assert splits.test.ids[0] == 60
     assert splits.to(torch.device("meta")).valid.targets.device.type == "meta"
     assert splits.train._replace(mask=None).take(slice(0, 2)).mask is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": "2"},
+        {"step": -1},
+        {"step": 10**9},
+        {"curve": [{"epoch": "one"}]},
+        {"curve": "epoch"},
+        {"curve": []},
+        {"loss": [0.0]},
+        {"seconds": None},
+        {"best": 3},
+    ],
+    ids=str,
+)
+def test_checkpoints_with_odd_numbers_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    path = tmp_path / "checkpoint.pt"
+    training = training_of(tmp_path, epochs=1)
+    training.engine.train_step = lambda *_: torch.zeros(2)
+    training.run()
+    state = load_checkpoint(path)
+    save_checkpoint({**state, **change}, path)
+    with pytest.raises(RunError, match=rf"Expected {path} to "):
+        training.resume()

@@ -53,7 +53,7 @@ def _stable_argsort(scores: Tensor) -> Tensor:
     of numpy is faster than carrying an index along.
     """
     scores = scores.contiguous()
-    if not (type(scores) is Tensor and not _traced() and scores.device.type == "cpu" and scores.dtype == torch.float32):
+    if not (readable(scores) and scores.dtype == torch.float32):
         return torch.argsort(scores, dim=-1, descending=True, stable=True)
     bits = (scores.detach().numpy() + np.float32(0)).view(np.int32)  # adding zero makes -0 the same as 0
     bits ^= (bits >> 31) & 0x7FFFFFFF  # the order of the floats, now as integers

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from probsym.errors import GroupError, RangeError, SignatureError
+from probsym.errors import GroupError, RangeError, ShapeError, SignatureError
 from probsym.groups.orthogonal import determinant_sign
 from probsym.ops import Order, descending, gram_schmidt
 from probsym.ops.eigenspaces import Eigenspaces, eigenspaces, with_gradient
@@ -132,6 +132,8 @@ class Frame(Sampler):
 
     def _pose(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], n: str | None, d: str) -> Draw:
         points = _rows(*inputs[0], d)
+        if points.shape[1] == 0:
+            raise ShapeError(f"Expected a vector or more along {d!r} to find principal axes of (got none)")
         with torch.no_grad():
             close = _closeness(points, batch.centroids.get(d), batch.dtype)
             spaces = eigenspaces(points.mT @ points, close, _solver(points))
