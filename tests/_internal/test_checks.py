@@ -521,7 +521,7 @@ def test_tensors_of_a_kind_that_nothing_is_made_for(x: Tensor, message: str) -> 
 
 
 def test_one_sum_finds_what_is_not_finite_and_overflow_is_none() -> None:
-    x, terms = torch.full((2, 3, 2), 3e38), GRAPH.inputs
+    x, terms = torch.full((2, 3, 2), 3e38), GRAPH.inputs[:1]
     check_read([0], [x], [x], terms, {})
     x[1, 2, 0] = NAN
     with pytest.raises(NonFiniteError, match=r"input 0 \('n c'\) to be finite \(got nan at \(1, 2, 0\)\)"):

@@ -43,7 +43,7 @@ def result_path(folder: Path, row: str, seed: int, changed: Mapping[str, Any] | 
 
 def _is_name(text: str) -> bool:
     """Whether a file can have that name: it is in no other folder, nor hidden, and not too long."""
-    return Path(text).name == text and not text.startswith(".") and "\0" not in text and len(text.encode()) <= 255
+    return Path(text).name == text != "" and not text.startswith(".") and "\0" not in text and len(text.encode()) <= 255
 
 
 def in_words(changed: Mapping[str, Any] | None, between: str = ", ") -> str:

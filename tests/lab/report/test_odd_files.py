@@ -142,7 +142,7 @@ def test_a_curve_that_is_torn_or_gone_is_found(tmp_path: Path, torn: bytes | Non
 @pytest.mark.parametrize("text", ["epoch,loss\n1," + "9" * 200_000, "epoch\n1,2,3\n", "epoch\nx\n"])
 def test_curves_that_are_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "curve.csv").write_text(text)
-    with pytest.raises(RunError, match="curve.csv to be the curve of a run"):
+    with pytest.raises(RunError, match=r"curve.csv to be the curve of a run"):
         read_curve(tmp_path / "curve.csv")
 
 
