@@ -32,7 +32,8 @@ def write_new(path: Path, content: Mapping[str, Any], table: Path | None = None,
             for one in others:
                 _write(one, text)
     except FileExistsError as error:
-        raise RunError(f"Expected no result at {path}, which is never overwritten (got one)") from error
+        found = "one" if path.exists() else f"the lock of a writer that is at work or was killed: {error}"
+        raise RunError(f"Expected no result at {path}, which is never overwritten (got {found})") from error
     return content
 
 
