@@ -19,14 +19,14 @@ from probsym.errors import GroupError, SignatureError
 from probsym.nets import Features
 
 TRIED = settings(
-    max_examples=80,
+    max_examples=120,
     deadline=None,
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 ROTATIONS: list[Callable[[int], groups.Group]] = [groups.O, groups.SO, groups.E, groups.SE]
-SAMPLERS = ("Haar", "Enumerate", "Frame", "Frame draws", "Learned", "Canonical", "FromHaar")
+SAMPLERS = ("Haar", "Enumerate", "Frame", "Frame draws", "Learned", "Learned", "Canonical", "FromHaar")
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Scorer(nn.Module):
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     bound: dict[str, groups.Group] = {}
-    turns = draw(st.sampled_from(["none", "rotation", "finite"]))
+    turns = draw(st.sampled_from(["none", "rotation", "rotation", "finite"]))
     if turns == "none" or (turns == "rotation" and draw(st.booleans())):
         bound["n"] = groups.S()
     d = 2

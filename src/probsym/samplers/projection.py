@@ -66,9 +66,8 @@ def _without_trace(net: Callable[..., Any], device: torch.device) -> Iterator[No
     before = [(buffer, buffer.clone()) for buffer in net.buffers()]
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield
-    with torch.no_grad():
-        for buffer, value in before:
-            buffer.copy_(value)
+    for buffer, value in before:
+        buffer.data.copy_(value)  # past autograd, which would take it for a change of what the first call has read
 
 
 def by_axis(batch: Batch, found: object, draws: int) -> dict[str, Tensor]:
