@@ -114,12 +114,13 @@ def test_refuses_features_of_the_wrong_kind():
         by_axis(batch, Features(scores=scores, logits=torch.zeros(2, 1, 2)), 1)
 
 
-def test_a_net_that_is_called_twice_for_the_inputs_gradient_can_be_trained():
+@pytest.mark.parametrize("n", [2, 4])
+def test_a_net_that_is_called_twice_for_the_inputs_gradient_can_be_trained(n):
     """Statistics are set back between the two calls, which autograd must not take for a change of the first one."""
     net = nets.VNDGCNN(1, hidden=12, neighbours=2)
     sampler, bound = samplers.Learned(net, tau=0.1), {"n": groups.S(), "d": groups.O(3)}
-    model = Symmetrized(bases.MLP([12, 1], shape=()), "n d ->", bound, sampler, samples=2)
-    x = torch.randn(3, 4, 3, generator=seeded(), requires_grad=True)
+    model = Symmetrized(bases.MLP([3 * n, 1], shape=()), "n d ->", bound, sampler, samples=2)
+    x = torch.randn(3, n, 3, generator=seeded(), requires_grad=True)
     before = {name: one.clone() for name, one in net.named_buffers()}
     model(x).sum().backward()
     assert bool(x.grad.isfinite().all())
