@@ -486,3 +486,13 @@ def test_separation_cannot_be_evaluated(call: Commands, tmp_path: Path) -> None:
     code, _, errors = call("evaluate", tmp_path / "tiny" / "separation" / "seed-0")
     assert code == 1
     assert "recipe that trains" in errors
+
+
+@pytest.mark.parametrize("words", [("list",), ("table", "1")])
+def test_a_folder_of_results_that_is_not_there_is_said(call: Commands, tmp_path: Path, words: tuple[str, ...]) -> None:
+    code, printed, said = call(*words, "--results", str(tmp_path / "nowhere"))
+    assert code == 0
+    assert "MLP-PS" in printed or "mlp-ps" in printed
+    assert f"there is no folder {tmp_path / 'nowhere'}" in said
+    _, _, said = call(*words, "--results", str(tmp_path))
+    assert said == ""

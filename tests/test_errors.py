@@ -18,6 +18,7 @@ BUILT_INS = {
     "CheckpointError": ValueError,
     "DependencyError": ImportError,
     "DataError": FileNotFoundError,
+    "WriteError": OSError,
     "RecipeError": KeyError,
     "RunError": RuntimeError,
     "Stopped": InterruptedError,

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from probsym import Symmetrized, bases, groups, nets, samplers
-from probsym.errors import ProbsymError
+from probsym.errors import DeviceError, DtypeError, NonFiniteError, ProbsymError
 from probsym.ops import SoftSort
 from tests.symmetrized_cases import SAMPLERS, SETTINGS, applies, make_inputs, make_model
 
@@ -838,3 +838,52 @@ def test_a_residual_that_does_not_fit_is_refused(signature: str, residual: objec
 
 def test_the_residual_is_shown() -> None:
     assert "residual=0" in repr(Symmetrized(lambda x: x, "n c -> n c", {"n": S}, residual=0))
+
+
+@pytest.mark.parametrize("sampler", ["Learned", "Canonical", "Frame", "FromHaar"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_a_sampler_reads_must_be_finite(sampler: str, value: float) -> None:
+    made = {
+        "Learned": lambda: samplers.Learned(nets.DeepSets(2)),
+        "Canonical": lambda: samplers.Canonical(nets.DeepSets(2)),
+        "Frame": samplers.Frame,
+        "FromHaar": lambda: samplers.FromHaar(nets.DeepSets(2)),
+    }[sampler]()
+    model = Symmetrized(lambda x, k: k, "n c, k -> k", {"n": S}, made, samples=2)
+    if hasattr(made, "net"):
+        made.reads = (0,)
+    x, k, mask = torch.rand(2, 4, 2), torch.full((2, 3), value), torch.ones(2, 4, dtype=torch.bool)
+    x[1, 2, 0] = value
+    for call in (model, model.estimate):
+        with pytest.raises(NonFiniteError, match=r"input 0 \('n c'\) to be finite \(got (nan|inf) at \(1, 2, 0\)\)"):
+            call(x, k)
+    mask[1, 2] = False
+    assert model(x, k, mask=mask).shape == (2, 3)  # padding is not read, nor are other inputs
+    model.check_finite = False
+    assert model(x, k).shape == (2, 3)
+
+
+def test_inputs_are_not_looked_at_where_nothing_reads_them_nor_in_compiled_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = torch.full((2, 4, 2), math.nan)
+    assert Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": S})(x).isnan().all()
+    model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": S}, samplers.Canonical(nets.DeepSets(2)))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert model(x).isnan().all()
+
+
+def test_complex_outputs_and_inputs_without_numbers_are_refused() -> None:
+    model = Symmetrized(lambda x: x[:, 0].to(torch.complex64), "n c -> c", {"n": S})
+    with pytest.raises(DtypeError, match=r"Expected output 0 \('c'\) to be real \(got torch.complex64\)"):
+        model(torch.zeros(2, 4, 3))
+    with pytest.raises(DeviceError, match=r"Expected inputs with numbers in them \(got tensors on the meta device\)"):
+        model(torch.zeros(2, 4, 3, device="meta"))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_large_whole_numbers_are_not_rounded(dtype: torch.dtype) -> None:
+    large = 2**30 + 1
+    model = Symmetrized(lambda x: torch.full((len(x),), large, dtype=dtype), "n ->", {"n": S}, samples=3)
+    assert model(torch.zeros(2, 4)).tolist() == [float(large)] * 2
+    assert model.estimate(torch.zeros(2, 4)).mean.tolist() == [float(large)] * 2

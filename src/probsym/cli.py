@@ -58,6 +58,7 @@ def list_recipes(results: Results = Path("results")) -> None:
     from probsym.lab.results import read_results
     from probsym.lab.tables import listing
 
+    _say_if_absent(results)
     _wide().print(listing(read_results(results), RECIPES))
     listed = listed_rows()
     console.print(
@@ -269,6 +270,7 @@ def show_table(
     from probsym.lab.results import read_results
     from probsym.lab.tables import controls, table
 
+    _say_if_absent(results)
     found = read_results(results)
     wide = _wide()
     changed = changes(set or [])
@@ -356,6 +358,11 @@ def _check_runs(name: str, folders: list[Path] | None, *, needed: bool) -> None:
     if needed != bool(folders):
         wanted = "one run or more" if needed else "no run"
         raise RunError(f"Expected {wanted} for {name} (got {len(folders or [])})")
+
+
+def _say_if_absent(results: Path) -> None:
+    if not results.is_dir():
+        errors.print(f"No results: there is no folder {results}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:

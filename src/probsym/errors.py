@@ -61,6 +61,10 @@ class DataError(ProbsymError, FileNotFoundError):
     """A file of data is nowhere to be found, or is not the file that it should be."""
 
 
+class WriteError(ProbsymError, OSError):
+    """A file cannot be written: the disk is full, for instance, or the folder read-only."""
+
+
 class RecipeError(ProbsymError, KeyError):
     """A recipe, setting or table that there is not."""
 

@@ -119,8 +119,8 @@ class Average:
     def add(self, values: Sequence[Tensor], draw: Draw) -> None:
         """Add the values (B, K, ...) of a draw."""
         first = not self.sums
-        self.dtypes = [y.dtype if y.is_floating_point() else torch.float32 for y in values]
-        precise = [y.to(torch.promote_types(y.dtype, torch.float32)) for y in values]
+        self.dtypes = [y.dtype if y.is_floating_point() else _wide(y.dtype) for y in values]
+        precise = [y.to(_wide(y.dtype)) for y in values]
         self.count += draw.count
         self.exact, self.dependent = draw.exact, draw.dependent
         if draw.weights is None:
@@ -222,6 +222,13 @@ def joint_weights(chunks: Sequence[Draw]) -> Tensor | None:
 def one_or_all(found: Sequence[Tensor]) -> Outputs:
     """A tensor where there is one output, a tuple where there are several."""
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """In which to average: at least float32, and float64 for whole numbers that float32 would round."""
+    if not dtype.is_floating_point and dtype.itemsize > 2:
+        return torch.float64
+    return torch.promote_types(dtype, torch.float32)
 
 
 def _like(weights: Tensor, y: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from probsym._internal.base_outputs import as_outputs
 from probsym._internal.callables import hidden_modules, takes_mask
-from probsym._internal.checks import check_keys, check_residual, check_size, seeds_or_generator
+from probsym._internal.checks import check_keys, check_read, check_residual, check_size, seeds_or_generator
 from probsym._internal.recomputed import can_recompute, recomputed
 from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
@@ -65,11 +65,18 @@ class Symmetrized(Saved, nn.Module):
 
     The base must not write to its inputs, which may be the caller's.
 
+    NaN and infinity in inputs that the sampler reads are refused where a look costs next to nothing: on the CPU, not in
+    compiled or traced code. `model.check_finite = False` leaves that out. On a GPU nothing looks, since the host would
+    wait for it in every step; `model.signature.check_inputs(inputs, mask, finite=True)` does when it is called.
+
     >>> from probsym import groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, samples=100)
     >>> model(torch.randn(8, 5, 3)).shape
     torch.Size([8, 3])
     """
+
+    check_finite: bool = True
+    """Whether inputs that the sampler reads are looked through for NaN and infinity, on the CPU."""
 
     def __init__(
         self,
@@ -140,7 +147,7 @@ class Symmetrized(Saved, nn.Module):
         Arguments are those of `estimate`.
         """
         outline, sampler = self._outline(inputs, mask, index), self._sampler(samples)
-        batch = outline.ready()
+        batch = self._ready(outline)
         source = seeds_or_generator(seed, inputs[0], generator, noise)
         numbers = self._noise(sampler, batch, samples, source, noise, self._coupling(sampler, coupling))
         average = Average(statistics=False)
@@ -195,7 +202,7 @@ class Symmetrized(Saved, nn.Module):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
         check_size(max_samples, "max_samples")
         outline, sampler = self._outline(inputs, mask, index), self._sampler(samples)
-        batch = outline.ready()
+        batch = self._ready(outline)
         source = seeds_or_generator(seed, inputs[0], generator, noise)
         coupling = self._coupling(sampler, coupling)
         block = BLOCKS[coupling]
@@ -276,6 +283,12 @@ class Symmetrized(Saved, nn.Module):
     def _outline(self, inputs: Sequence[Tensor], mask: Mask | None, index: Tensor | None) -> Batch:
         own = next((one.dtype for one in self.parameters() if one.is_floating_point()), torch.get_default_dtype())
         return Batch.outline(self.signature, inputs, mask, index, default=own)
+
+    def _ready(self, outline: Batch) -> Batch:
+        batch, terms = outline.ready(), self.signature.inputs
+        if self.check_finite:
+            check_read(self.sampler.read(self.signature), outline.inputs, batch.inputs, terms, batch.masks)
+        return batch
 
     def _sampler(self, samples: int | None) -> Sampler:
         """The sampler, or where draws are asked of one that lists elements, what it draws with."""

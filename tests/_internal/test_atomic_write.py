@@ -1,5 +1,4 @@
 import os
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -8,18 +7,17 @@ from probsym._internal.atomic_write import atomic_write
 
 
 def write_half(path: Path, *others: Path) -> None:
-    with ExitStack() as stack:
-        beside = [stack.enter_context(atomic_write(one)) for one in (path, *others)]
+    with atomic_write(path, *others) as beside:
         beside[0].write_text("new")
         raise KeyError
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "file"
-    with atomic_write(path) as beside:
+    with atomic_write(path) as (beside,):
         beside.write_text("one")
         assert not path.exists()
-    with atomic_write(path) as beside:
+    with atomic_write(path) as (beside,):
         beside.write_text("two")
         assert path.read_text() == "one"
     assert path.read_text() == "two"
@@ -44,7 +42,7 @@ def test_the_new_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monk
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", noted)
-    with atomic_write(path) as beside:
+    with atomic_write(path) as (beside,):
         beside.write_text("one")
     assert named == [False]
 
@@ -66,9 +64,9 @@ def test_without_overwriting_the_first_file_stays(tmp_path: Path, monkeypatch: p
     if not links:
         monkeypatch.setattr(os, "link", refuse)
     path = tmp_path / "file"
-    with atomic_write(path, overwrite=False) as beside:
+    with atomic_write(path, overwrite=False) as (beside,):
         beside.write_text("one")
-    with pytest.raises(FileExistsError), atomic_write(path, overwrite=False) as beside:
+    with pytest.raises(FileExistsError), atomic_write(path, overwrite=False) as (beside,):
         beside.write_text("two")
     assert path.read_text() == "one"
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
@@ -82,12 +80,12 @@ def test_of_two_that_write_at_once_without_links_one_is_refused(
 
     monkeypatch.setattr(os, "link", refuse)
     (tmp_path / ".file.lock").touch()  # the other is just about to rename
-    with pytest.raises(FileExistsError), atomic_write(tmp_path / "file", overwrite=False) as beside:
+    with pytest.raises(FileExistsError), atomic_write(tmp_path / "file", overwrite=False) as (beside,):
         beside.write_text("two")
     assert [one.name for one in tmp_path.iterdir()] == [".file.lock"]
 
 
 def test_temporary_names_tell_processes_apart(tmp_path: Path) -> None:
-    with atomic_write(tmp_path / "file") as beside:
+    with atomic_write(tmp_path / "file") as (beside,):
         beside.write_text("one")
         assert str(os.getpid()) in beside.name

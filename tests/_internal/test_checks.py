@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from probsym import Signature
+from probsym._internal.checks import check_read
 from probsym.errors import DeviceError, DtypeError, MaskError, NonFiniteError, ProbsymError, ShapeError
 from probsym.groups import C, D, E, Group, O, S
 
@@ -504,3 +505,26 @@ def test_an_empty_batch_item_is_refused_on_request(name: str) -> None:
     assert GRAPH.check_inputs(zeros(*GRAPHS), {name: mask}) == {"n": 5, "c": 3}
     message = f"Expected a real entry in every batch item of mask {name!r} (got none in item 1)"
     refuse(MaskError, message, GRAPH, zeros(*GRAPHS), {name: mask}, finite=True)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (torch.zeros(2, 3, 2).to_sparse(), "to be dense (got torch.sparse_coo)"),
+        (torch.zeros(2, 3, 2).to(torch.float8_e4m3fn), "to be of 16 bits or more (got torch.float8_e4m3fn)"),
+        (torch.zeros(2, 3, 2).to(torch.complex64), "to be real (got torch.complex64)..."),
+    ],
+    ids=["sparse", "float8", "complex"],
+)
+def test_tensors_of_a_kind_that_nothing_is_made_for(x: Tensor, message: str) -> None:
+    refuse(DtypeError, f"Expected input 0 ('n c') {message}", GRAPH, [x, torch.zeros(2, 3, 3)])
+
+
+def test_one_sum_finds_what_is_not_finite_and_overflow_is_none() -> None:
+    x, terms = torch.full((2, 3, 2), 3e38), GRAPH.inputs[:1]
+    check_read([0], [x], [x], terms, {})
+    x[1, 2, 0] = NAN
+    with pytest.raises(NonFiniteError, match=r"input 0 \('n c'\) to be finite \(got nan at \(1, 2, 0\)\)"):
+        check_read([0], [x], [x], terms, {})
+    check_read([], [x], [x], terms, {})
+    check_read([0], [x], [x.to(META)], terms, {})

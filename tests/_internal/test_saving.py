@@ -1,4 +1,5 @@
 import copy
+import hashlib
 import json
 import pickle
 import shutil
@@ -19,7 +20,7 @@ from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym._internal import saving
 from probsym._internal.saving import build, describe
 from probsym.bases import BASES
-from probsym.errors import CheckpointError, ProbsymError
+from probsym.errors import CheckpointError, ProbsymError, WriteError
 from probsym.groups import GROUPS
 from probsym.nets import NETS
 from probsym.samplers import SAMPLERS
@@ -100,7 +101,7 @@ def edited(folder: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
 def reweighted(folder: Path, **changes: Tensor | None) -> Path:
     tensors = load_file(folder / "model.safetensors") | changes
     save_file({name: x for name, x in tensors.items() if x is not None}, folder / "model.safetensors")
-    return folder
+    return edited(folder, lambda config: config.pop("weights_sha256") and None)
 
 
 # --------------------------------------------------------------------------------------------- the same once more
@@ -209,6 +210,8 @@ def test_what_is_written_is_two_plain_files(tmp_path: Path) -> None:
     saved(model, tmp_path / "deep" / "er")
     assert sorted(one.name for one in (tmp_path / "deep" / "er").iterdir()) == ["config.json", "model.safetensors"]
     config = json.loads((tmp_path / "deep" / "er" / "config.json").read_text())
+    weights = (tmp_path / "deep" / "er" / "model.safetensors").read_bytes()
+    assert config.pop("weights_sha256") == hashlib.sha256(weights).hexdigest()
     assert config == describe(model)
     assert config["library_name"] == "probsym"
     assert config["signature"] == "n c, n n -> k"
@@ -484,7 +487,7 @@ def test_a_save_that_fails_leaves_the_old_model_whole(
             patch.setattr(saving, "_save_tensors", fail_weights)
         else:
             patch.setattr(Path, "write_text", fail_config)
-        with pytest.raises(OSError, match="disk full"):
+        with pytest.raises(WriteError, match=r"^Expected to write .* \(got: disk full\)"):
             saved(new, tmp_path, overwrite=True)
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
     assert_same(Symmetrized.from_pretrained(tmp_path), old, *graphs())
@@ -605,6 +608,11 @@ HOSTILE: dict[str, Change] = {
         to={"part": "PatchTransformer", "arrays": "n n -> 3", "n": 5, "encoder": {**SHAPE, "activation": "no_such"}},
     ),
     "a name for itself": _set("base", to={"own": ["x"]}),
+    "more layers than there is time to make": _set("sampler", "net", "layers", to=10**8),
+    "widths that take 40 GB": _set("base", "widths", to=[35, 10**5, 10**5, 3]),
+    "a patch transformer of 100,000,000 layers": _set(
+        "base", to={"part": "PatchTransformer", "arrays": "n n -> 3", "n": 5, "encoder": {**SHAPE, "layers": 10**8}}
+    ),
 }
 
 
@@ -657,6 +665,51 @@ def test_weights_that_do_not_fit(tmp_path: Path, changes: dict[str, Tensor | Non
     reweighted(saved(on_graphs(), tmp_path), **changes)
     with pytest.raises(CheckpointError, match=message):
         Symmetrized.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_weights_that_are_not_finite(tmp_path: Path, value: float) -> None:
+    saved(on_graphs(), tmp_path)
+    bad = load_file(tmp_path / "model.safetensors")["base.layers.0.weight"]
+    bad[1, 2] = value
+    reweighted(tmp_path, **{"base.layers.0.weight": bad})
+    with pytest.raises(
+        CheckpointError, match=r"Expected base.layers.0.weight of .* finite \(got 1 numbers that are not"
+    ):
+        Symmetrized.from_pretrained(tmp_path)
+
+
+def test_buffers_may_be_infinite_but_not_nan(tmp_path: Path) -> None:
+    base = Own()
+    base.register_buffer("bias", torch.tensor([0.0, -torch.inf]))
+    saved(on_graphs(base), tmp_path)
+    assert Symmetrized.from_pretrained(tmp_path, base=base).base.bias[1] == -torch.inf
+    base.bias[0] = torch.nan
+    with pytest.raises(CheckpointError, match=r"Expected base.bias of .* to be finite"):
+        Symmetrized.from_pretrained(saved(on_graphs(base), tmp_path, overwrite=True), base=base)
+
+
+def test_weights_of_two_precisions_in_one_part(tmp_path: Path) -> None:
+    saved(on_graphs(), tmp_path)
+    half = load_file(tmp_path / "model.safetensors")["base.layers.0.weight"].bfloat16()
+    reweighted(tmp_path, **{"base.layers.0.weight": half})
+    with pytest.raises(CheckpointError, match=r"one precision \(got torch.bfloat16, torch.float32\)"):
+        Symmetrized.from_pretrained(tmp_path)
+
+
+def test_new_settings_with_old_weights_are_refused(tmp_path: Path) -> None:
+    saved(on_graphs(), tmp_path / "new")
+    saved(on_graphs(), tmp_path / "old")
+    shutil.copy(tmp_path / "old" / "model.safetensors", tmp_path / "new")
+    with pytest.raises(CheckpointError, match=r"weights that config.json names, with sha256 \w{64} \(got other ones"):
+        Symmetrized.from_pretrained(tmp_path / "new")
+    edited(tmp_path / "new", lambda config: config.pop("weights_sha256") and None)
+    assert isinstance(Symmetrized.from_pretrained(tmp_path / "new"), Symmetrized)  # older files have no digest
+
+
+def test_a_source_that_is_no_path() -> None:
+    with pytest.raises(CheckpointError, match=r"Expected a folder or a hub id \(got None\)"):
+        Symmetrized.from_pretrained(None)  # type: ignore[arg-type]
 
 
 def test_a_base_of_another_shape_than_the_weights(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -161,3 +162,31 @@ def test_without_a_place_to_keep_them_arrays_are_still_returned(places: tuple[Pa
     places[1].parent.write_bytes(b"a file where the folder should be")
     with pytest.warns(UserWarning, match=r"Expected to keep .*one.npz"):
         assert "a" in files.cached("one.npz", files.digest(ARRAYS), Maker())
+
+
+def test_what_is_kept_is_made_anew_where_it_holds_other_arrays(places: tuple[Path, Path]) -> None:
+    make = Maker()
+    for calls in (1, 1):
+        assert files.digest(files.kept("one.npz", make, needs=["a", "b"])) == files.digest(ARRAYS)
+        assert make.calls == calls
+    other = {"c": np.zeros(3)}
+    files.save(places[1] / "one.npz", {**other, "sha256": np.array(files.digest(other))})
+    assert "a" in files.kept("one.npz", make, needs=["a", "b"])
+    assert make.calls == 2
+
+
+def test_a_pipe_in_the_cache_keeps_nobody_waiting(places: tuple[Path, Path]) -> None:
+    places[1].mkdir(parents=True)
+    os.mkfifo(places[1] / "one.npz")
+    with pytest.raises(DataError, match="something else than a file"):
+        files.load(places[1] / "one.npz")
+    assert "a" in files.kept("one.npz", Maker(), needs=["a"])
+    assert (places[1] / "one.npz").is_file()
+
+
+@pytest.mark.parametrize("variable", ["PROBSYM_DATA", "PROBSYM_CACHE"])
+@pytest.mark.parametrize("value", ["~nobody-of-that-name/data", "x" * 5000])
+def test_odd_folders_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(DataError, match=rf"Expected {variable} to be a folder that can be read \(got '{value[:4]}"):
+        files.look("one")

@@ -182,7 +182,7 @@ REFUSED = {
         r"pair of axes for C\(4\).*\(got -1\)",
     ),
     "columns first": (lambda: C(4).act(p[0], image, (-1, -2), "grid"), ShapeError, r"rows first \(got \(-1, -2\)\)"),
-    "axes apart": (lambda: C(2).act(p[0], image, (0, 2), "grid"), ShapeError, r"next to each other.*\(got \(0, 2\)\)"),
+    "axes apart": (lambda: C(2).act(p[1], image, (0, 2), "grid"), ShapeError, r"next to each other.*\(got \(0, 2\)\)"),
     "too few logits": (lambda: D(4).project(torch.ones(3, 4)), ShapeError, r"\(\*batch, 8\) for D\(4\) \(got \(3, 4\)"),
     "too many weights": (lambda: C(2).act(x[0], x[:, :2]), ShapeError, r"\(\*batch, 2\) for C\(2\) \(got \(3,\)"),
     "weights to invert": (lambda: C(4).inverse(x), ShapeError, r"\(\*batch, 4\) for C\(4\) \(got \(4, 3\)"),

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from examples.own_group import Shifts
 from probsym import Symmetrized, groups, nets, samplers, testing
-from probsym.errors import DtypeError, ShapeError
+from probsym.errors import DtypeError, RangeError, ShapeError
 
 BOTH = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 
@@ -87,3 +87,21 @@ def test_learned_draws_train_their_net() -> None:
 def test_refuses(call, error, message) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("g", [-1, 4, [0, 7]])
+def test_elements_that_there_are_not_are_refused(g: int | list[int]) -> None:
+    group, element = groups.C(4), torch.tensor(g)
+    for verb in (group.inverse, group.matrix, lambda one: group.compose(one, one)):
+        with pytest.raises(RangeError, match=r"Expected elements of C\(4\) from 0 to 3 \(got (-1|4|7)\)"):
+            verb(element)
+    with pytest.raises(RangeError, match="Expected elements of C"):
+        group.act(element, torch.ones(2).expand(*element.shape, 2))
+    assert not bool(group.contains(element).all())
+
+
+def test_permutations_that_are_none_are_refused() -> None:
+    for g in ([0, 0, 1], [0, 1, 3], [-1, 0, 1]):
+        for verb in (groups.S().inverse, groups.S().matrix, lambda one: groups.S().act(one, torch.ones(3))):
+            with pytest.raises(RangeError, match="Expected a permutation"):
+                verb(torch.tensor(g))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -15,8 +16,9 @@ import pytest
 import torch
 
 from probsym.errors import RunError
+from probsym.lab.json_with_table import TABLE, write_table
 from probsym.lab.provenance import provenance
-from probsym.lab.results import Summary, read_curve, read_results, summarised, write_curve, write_result
+from probsym.lab.results import Summary, curve_text, read_curve, read_results, summarised, write_result
 from probsym.lab.tables import spoken_number
 from tests.lab.cases import CPU, PS, SEPARATION, run_quietly
 
@@ -51,7 +53,9 @@ def test_results_are_written_read_and_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=f"{path}, which is never overwritten"):
         write_result(tmp_path, result(3, test_accuracy=1.0), curve[:1])
     assert (path.read_bytes(), path.with_suffix(".csv").read_bytes()) == before
-    assert read_results(tmp_path) == {"exp-classify/mlp-ps": [result(3, test_accuracy=99.5)]}
+    (found,) = read_results(tmp_path)["exp-classify/mlp-ps"]
+    assert found.pop(TABLE) == hashlib.sha256(before[1]).hexdigest()
+    assert found == result(3, test_accuracy=99.5)
 
 
 def test_all_seeds_are_read_and_other_files_passed_over(tmp_path: Path) -> None:
@@ -242,6 +246,50 @@ def test_precision_is_kept_with_the_result(tmp_path: Path) -> None:
 
 def test_curves_come_back(tmp_path: Path) -> None:
     curve = [{"epoch": 1.0, "valid_loss": 0.25}, {"epoch": 2.0, "valid_loss": 0.125}]
-    write_curve(tmp_path / "curve.csv", curve)
+    write_table(tmp_path / "curve.csv", curve_text(curve))
     assert read_curve(tmp_path / "curve.csv") == curve
     assert read_curve(tmp_path / "none.csv") == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": "x/../../y"},
+        {"seed": True},
+        {"seed": 1.0},
+        {"row": "../up"},
+        {"row": "/etc/passwd"},
+        {"row": ""},
+        {"row": "exp/.hidden"},
+        {"row": ["exp"]},
+        {"row": "x" * 300},
+        {"changed": {"padding": "../../up"}},
+        {"changed": {"tau": "9" * 300}},
+    ],
+)
+def test_results_are_written_nowhere_else(tmp_path: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(RunError, match="Expected a row, seed and settings that name a file"):
+        write_result(tmp_path / "results", {**result(), **change})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_curve_that_was_lost_is_mended_on_resuming(tmp_path: Path) -> None:
+    options = {"changes": ["epochs=1"], "results": tmp_path / "results", "resume": True}
+    run_quietly(PS, tmp_path / "runs", **options)
+    folder = tmp_path / "runs" / PS.name / "seed-0"
+    own, kept = folder / "curve.csv", tmp_path / "results" / PS.name / "epochs=1" / "seed-0.csv"
+    whole = own.read_bytes()
+    assert json.loads((folder / "result.json").read_text())[TABLE] == hashlib.sha256(whole).hexdigest()
+    for lost in ((own,), (kept,), (own, kept)):
+        for path in lost:
+            path.write_bytes(whole[:-5])
+        left = [folder / ".checkpoint.pt.1-1.partial", folder / ".curve.csv.1-1.partial"]
+        for path in left:
+            path.write_bytes(b"half")
+        run_quietly(PS, tmp_path / "runs", **options)
+        assert own.read_bytes() == kept.read_bytes() == whole
+        assert not any(path.exists() for path in left)
+    (folder / "checkpoint.pt").unlink()
+    own.unlink()
+    with pytest.raises(RunError, match="Expected a checkpoint"):
+        run_quietly(PS, tmp_path / "runs", **options)

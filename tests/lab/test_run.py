@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 
 from probsym.errors import ProbsymError, RunError
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
-from probsym.lab.run import Options, load_run, make_fabric, read_run
+from probsym.lab.run import Options, _same_error, load_run, make_fabric, read_run
 from tests.lab.cases import CPU, PS, SEPARATION, metrics_of, run_quietly
 
 
@@ -129,3 +130,32 @@ def test_separation_has_nothing_to_load(tmp_path: Path) -> None:
     run_quietly(SEPARATION, tmp_path)
     with pytest.raises(RunError, match="recipe that trains"):
         load_run(tmp_path / SEPARATION.name / "seed-0", SEPARATION, CPU)
+
+
+@pytest.mark.parametrize("change", [{"seed": "x/../../y"}, {"metrics": {"loss": "low"}}, {"changed": 3}, {"row": 1}])
+def test_results_with_odd_values_are_typed_errors(tmp_path: Path, change: dict[str, object]) -> None:
+    fields = dict.fromkeys(("command", "commit", "hardware", "torch", "date"), "")
+    good = {"row": "tiny/mlp-ps", "seed": 0, "metrics": {}, "settings": {}, **fields}
+    (tmp_path / "result.json").write_text(json.dumps(good))
+    assert read_run(tmp_path)["seed"] == 0
+    (tmp_path / "result.json").write_text(json.dumps({**good, **change}))
+    with pytest.raises(RunError, match=r"Expected .*result.json to "):
+        read_run(tmp_path)
+
+
+def test_more_than_a_machine_can_do_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"Expected at most \d+ processes on \d+ cores \(got 1000\)"):
+        run_quietly(PS, tmp_path / "a", options=replace(CPU, processes=1000))
+    with pytest.raises(RunError, match=r"batch_size to be at most 100 times the 40 examples .* \(got 1000000000\)"):
+        run_quietly(PS, tmp_path / "b", changes=["batch_size=1000000000"])
+    with pytest.raises(RunError, match="Expected folders for the run"):
+        run_quietly(PS, tmp_path / ("x" * 300))
+
+
+@pytest.mark.parametrize("name", ["RunError", "NonFiniteError", "WriteError"])
+def test_errors_of_processes_are_not_wrapped_twice(name: str) -> None:
+    found = _same_error(f"probsym.errors.{name}: Expected one: two (got three)")
+    assert type(found).__name__ == name
+    assert str(found) == "Expected one: two (got three)"
+    assert str(_same_error("ValueError: no")) == "ValueError: no"
+    assert type(_same_error("annotations: no")) is RunError

@@ -17,8 +17,9 @@ from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.examples import Splits
 from probsym.lab.final_test import metric_names
 from probsym.lab.interrupts import graceful
+from probsym.lab.json_with_table import write_table
 from probsym.lab.recipe import Recipe, Settings
-from probsym.lab.results import read_curve, write_curve
+from probsym.lab.results import curve_text, read_curve
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
 from tests.lab.cases import (
@@ -235,7 +236,7 @@ def test_validation_can_be_rarer(tmp_path: Path) -> None:
     assert [row["epoch"] for row in training.progress.curve if "valid_loss" in row] == [2, 4, 5]
     assert all("train_loss" in row for row in training.progress.curve)
     assert metrics["best_epoch_loss"] in (2, 4, 5)
-    write_curve(tmp_path / "curve.csv", training.progress.curve)
+    write_table(tmp_path / "curve.csv", curve_text(training.progress.curve))
     found = read_curve(tmp_path / "curve.csv")
     assert [set(row) for row in found] == [set(row) for row in training.progress.curve]
 
@@ -579,3 +580,29 @@ def test_examples_are_taken_and_moved_together() -> None:
     assert splits.test.ids[0] == 60
     assert splits.to(torch.device("meta")).valid.targets.device.type == "meta"
     assert splits.train._replace(mask=None).take(slice(0, 2)).mask is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": "2"},
+        {"step": -1},
+        {"step": 10**9},
+        {"curve": [{"epoch": "one"}]},
+        {"curve": "epoch"},
+        {"curve": []},
+        {"loss": [0.0]},
+        {"seconds": None},
+        {"best": 3},
+    ],
+    ids=str,
+)
+def test_checkpoints_with_odd_numbers_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    path = tmp_path / "checkpoint.pt"
+    training = training_of(tmp_path, epochs=1)
+    training.engine.train_step = lambda *_: torch.zeros(2)
+    training.run()
+    state = load_checkpoint(path)
+    save_checkpoint({**state, **change}, path)
+    with pytest.raises(RunError, match=rf"Expected {path} to "):
+        training.resume()

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from probsym.errors import DtypeError, ShapeError
+from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
 from probsym.ops import descending, invert, take
 from probsym.ops.permute import _index, _opaque_argsort
 
@@ -153,3 +153,22 @@ def test_moves_for_compilers_are_the_same(shape: tuple[int, ...], axes: int | tu
     x = torch.rand(shape)
     function = torch.compile(_index, backend="aot_eager", fullgraph=True) if compiled else _index
     assert torch.equal(function(x, index, 1 if axes == 2 else 2), take(x, index, axes))
+
+
+@pytest.mark.parametrize("index", [[0, 0, 1], [0, 1, 3], [0, -1, 1], [[0, 1, 2], [2, 1, 2]]])
+def test_what_is_no_permutation_is_refused(index: list[int]) -> None:
+    for act in (lambda p: take(torch.ones(3).expand(p.shape), p), invert):
+        with pytest.raises(RangeError, match="Expected a permutation"):
+            act(torch.tensor(index))
+
+
+def test_masks_and_ties_on_another_device_are_refused() -> None:
+    for name in ("mask", "ties"):
+        other = torch.ones(3, dtype=torch.bool if name == "mask" else torch.float32, device="meta")
+        with pytest.raises(DeviceError, match=rf"Expected {name} to be on cpu like the scores \(got meta\)"):
+            descending(torch.rand(3), **{name: other})
+
+
+def test_sorting_inside_function_transforms() -> None:
+    scores = torch.tensor([0.3, 0.9, 0.1])
+    assert torch.func.grad(lambda z: (z * descending(z)).sum())(scores).tolist() == [1.0, 0.0, 2.0]

@@ -584,3 +584,10 @@ def test_axes_follow_the_input_and_orders_do_not():
     with torch.no_grad():
         assert not model.estimate(x).elements["d"].requires_grad
     assert not model.estimate(x.detach()).elements["d"].requires_grad
+
+
+@pytest.mark.parametrize(("signature", "group"), [("n d -> d", groups.O(3)), ("n d:point -> d", groups.E(3))])
+def test_principal_axes_of_nothing_are_refused(signature: str, group: groups.Group) -> None:
+    model = Symmetrized(lambda x: x.sum(1), signature, {"d": group}, samplers.Frame())
+    with pytest.raises(errors.ShapeError, match=r"Expected a vector or more along 'd' to find principal axes of"):
+        model(torch.zeros(2, 0, 3))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from probsym import Signature, errors, groups
+from probsym import Signature, Symmetrized, bases, errors, groups, nets, samplers
 from probsym.nets import Features
 from probsym.ops import soft_sort
 from probsym.ops.ranks import CLOSE, merged_ties
@@ -112,3 +112,17 @@ def test_refuses_features_of_the_wrong_kind():
         by_axis(batch, Features(scores=scores, vectors=torch.zeros(2, 1, 2, 2)), 1)
     with pytest.raises(errors.ShapeError, match=r"logits of shape \(2, 1, 3\) .*axis 'd' \(got \(2, 1, 2\)\)"):
         by_axis(batch, Features(scores=scores, logits=torch.zeros(2, 1, 2)), 1)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_a_net_that_is_called_twice_for_the_inputs_gradient_can_be_trained(n):
+    """Statistics are set back between the two calls, which autograd must not take for a change of the first one."""
+    net = nets.VNDGCNN(1, hidden=12, neighbours=2)
+    sampler, bound = samplers.Learned(net, tau=0.1), {"n": groups.S(), "d": groups.O(3)}
+    model = Symmetrized(bases.MLP([3 * n, 1], shape=()), "n d ->", bound, sampler, samples=2)
+    x = torch.randn(3, n, 3, generator=seeded(), requires_grad=True)
+    before = {name: one.clone() for name, one in net.named_buffers()}
+    model(x).sum().backward()
+    assert bool(x.grad.isfinite().all())
+    assert all(one.grad is None or bool(one.grad.isfinite().all()) for one in net.parameters())
+    assert any(not torch.equal(one, before[name]) for name, one in net.named_buffers())

@@ -2,32 +2,82 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from probsym.errors import ProbsymError, WriteError
 
 
 @contextmanager
-def atomic_write(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
-    """A temporary path beside `path` to write to. Its file becomes `path` if all goes well, and is removed if not.
+def atomic_write(*paths: Path, overwrite: bool = True) -> Iterator[tuple[Path, ...]]:
+    """Temporary paths beside `paths` to write to. Their files get their names if all goes well, and go if not.
 
-    A kill at any moment leaves the old file or the new one. Of several in one `with`, none is replaced before all are
-    written. Without `overwrite` a file that is there already stays, and `FileExistsError` is raised: of several
-    processes that write at once, one wins.
+    A kill at any moment leaves the old file or the new one. Of several, all are on the disk before the first gets its
+    name; a kill between two names leaves the later files whole under their temporary ones, where `written` finds them
+    if the first file tells their digest. Without `overwrite` a first file that is there already stays, and
+    `FileExistsError` is raised: of several processes that write at once, one wins, and nothing of the others remains.
+    Whatever else the system refuses, such as more bytes on a full disk, is a `WriteError`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    own = f"{os.getpid()}-{threading.get_native_id()}"
+    beside = tuple(path.with_name(f".{path.name}.{own}.partial") for path in paths)
+    named = 0
     try:
+        for path in paths:
+            _make_folder(path.parent)
         yield beside
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        if overwrite:
-            beside.replace(path)
-        else:
-            _claim(beside, path)
+        for one in beside:
+            _sync(one)
+        for one, path in zip(beside, paths, strict=True):
+            if overwrite or named:
+                one.replace(path)
+            else:
+                _claim(one, path)
+            named += 1
+    except (FileExistsError, ProbsymError):
+        raise
+    except OSError as error:
+        raise WriteError(f"Expected to write {', '.join(map(str, paths))} (got: {error})") from error
     finally:
-        beside.unlink(missing_ok=True)
+        for one in beside[:named] if named else beside:  # those that still belong to a named one stay
+            with suppress(OSError):  # the folder may be none
+                one.unlink()
+
+
+def written(path: Path, sha256: str) -> Path | None:
+    """The file with that digest: under its own name, or whole under the temporary one of a writer that was killed."""
+    return next((one for one in (path, *partials(path)) if one.is_file() and digest(one) == sha256), None)
+
+
+def partials(path: Path) -> list[Path]:
+    """The temporary files of writers of `path` that are at work, or were killed."""
+    found = path.parent.iterdir() if path.parent.is_dir() else ()
+    return sorted(
+        one
+        for one in found
+        if one.name.startswith(f".{path.name}.") and one.name.endswith(".partial") and one.is_file()
+    )
+
+
+def digest(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(f"{folder} is a file") from error
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _claim(beside: Path, path: Path) -> None:

@@ -19,6 +19,7 @@ from probsym.errors import (
     SignatureError,
 )
 from probsym.groups import Group
+from probsym.ops.argument_checks import readable
 
 if TYPE_CHECKING:
     from probsym.signature import Term
@@ -46,6 +47,7 @@ def check_tensors(
         label = f"{side} {i} ({str(term)!r})"
         if not isinstance(x, Tensor):
             raise DtypeError(f"Expected {label} to be a tensor (got {type(x).__name__})")
+        _check_kind(label, x)
         if x.dim() != 1 + len(term.names):
             raise ShapeError(
                 f"Expected {label} to have {1 + len(term.names)} axes, batch first (got shape {tuple(x.shape)})"
@@ -64,7 +66,19 @@ def check_tensors(
                     f"Expected {label} to have equal sizes on axis {name!r} (got {sizes[name]} and {size})"
                 )
         _check_groups(label, term, x, groups)
+        if x.is_complex():
+            raise DtypeError(
+                f"Expected {label} to be real (got {x.dtype}); torch.view_as_real makes a channel axis of the parts"
+            )
     return sizes
+
+
+def _check_kind(label: str, x: Tensor) -> None:
+    """Refuse tensors without numbers at their places, and those too short to compute with."""
+    if x.layout != torch.strided:
+        raise DtypeError(f"Expected {label} to be dense (got {x.layout})")
+    if x.is_floating_point() and x.dtype.itemsize < 2:
+        raise DtypeError(f"Expected {label} to be of 16 bits or more (got {x.dtype})")
 
 
 def check_count(tensors: Sequence[Tensor], terms: Sequence[Term], side: str) -> None:
@@ -164,6 +178,27 @@ def seeds_or_generator(
     if seed.device != first.device:
         raise DeviceError(f"Expected seed to be on {first.device} like input 0 (got {seed.device})")
     return seed
+
+
+def check_read(
+    reads: Sequence[int],
+    given: Sequence[Tensor],
+    ready: Sequence[Tensor],
+    terms: Sequence[Term],
+    masks: Mapping[str, Tensor],
+) -> None:
+    """Refuse NaN and infinity in what a sampler reads, which would name elements at random, or the same for all.
+
+    `ready` are the inputs with zeros for padding. One sum tells, since it is finite only if all are.
+    """
+    for i in reads:
+        x = ready[i].detach()
+        if (
+            x.is_floating_point()
+            and readable(x)
+            and not bool(x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite())
+        ):
+            check_finite(given, terms, masks)
 
 
 def check_residual(residual: int | None, inputs: Sequence[Term], outputs: Sequence[Term]) -> int | None:

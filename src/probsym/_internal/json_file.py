@@ -10,6 +10,8 @@ from probsym.errors import ProbsymError, RunError
 def read_json(path: Path, error: type[ProbsymError] = RunError) -> Any:
     """What a file of JSON holds; `error` is raised where it cannot be read."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would keep us waiting
+            raise OSError("something else than a file")
         return json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as reason:
         raise error(f"Expected {path} to be JSON (got: {reason})") from reason

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from probsym._internal.atomic_write import atomic_write
+from probsym._internal.atomic_write import atomic_write, digest, written
 from probsym._internal.json_file import read_object
+from probsym._internal.loaded_weights import bare, check_sizes, fill
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym._internal.weight_files import check_source, download, read_tensors
 from probsym.errors import CheckpointError, DependencyError, ProbsymError
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from probsym.symmetrized import Symmetrized
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+DIGEST = "weights_sha256"
+"""The settings name the weights that belong to them; those of older files do not."""
 FORMAT = 1
 
 
@@ -138,12 +141,15 @@ def save(model: Symmetrized, folder: str | Path, *, overwrite: bool = False) -> 
     there = [name for name in (CONFIG, WEIGHTS) if (folder / name).exists()]
     if there and not overwrite:
         raise CheckpointError(f"Expected a folder without a model, or overwrite=True (got {', '.join(there)} there)")
-    text = json.dumps(describe(model), indent=2) + "\n"
+    described = describe(model)
     # clones: tensors that share memory are refused by the format
-    tensors = {_bare(name): x.detach().cpu().clone().contiguous() for name, x in model.state_dict().items()}
-    with atomic_write(folder / WEIGHTS) as weights, atomic_write(folder / CONFIG) as config:
-        _save_tensors(tensors, weights)
-        config.write_text(text)
+    tensors = {bare(name): x.detach().cpu().clone().contiguous() for name, x in model.state_dict().items()}
+    try:
+        with atomic_write(folder / CONFIG, folder / WEIGHTS, overwrite=overwrite) as (config, weights):
+            _save_tensors(tensors, weights)
+            config.write_text(json.dumps({**described, DIGEST: digest(weights)}, indent=2) + "\n")
+    except FileExistsError as error:  # since a moment ago
+        raise CheckpointError(f"Expected a folder without a model, or overwrite=True (got {error})") from error
 
 
 def load(
@@ -159,12 +165,38 @@ def load(
     if folder.is_file():
         raise CheckpointError(f"Expected a folder or a hub id (got the file {folder})")
     if folder.is_dir():
-        config_path, weights = (_in_folder(folder, name) for name in (CONFIG, WEIGHTS))
+        config = read_object(_in_folder(folder, CONFIG), CheckpointError)
+        weights = _weights_in(folder, config)
     else:
         config_path, weights = (download(str(source), name, **options) for name in (CONFIG, WEIGHTS))
-    model = cls(**build(read_object(config_path, CheckpointError), parts))
-    _fill(model, read_tensors(weights), str(source))
+        config = read_object(config_path, CheckpointError)
+    tensors = read_tensors(weights)
+    _check_digest(weights, config.get(DIGEST))
+    check_sizes(lambda: _described(config, parts or {}), tensors, str(source))
+    model = cls(**build(config, parts))
+    known = [name for name in ("base", "sampler") if type(_uncompiled(getattr(model, name))) in _parts().values()]
+    fill(model, tensors, str(source), uniform=tuple(known))
     return model.to(map_location).eval()
+
+
+def _described(config: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    """What is made from the description alone; parts that the caller gives are left as they are."""
+    return {name: one for name, one in build(config, parts).items() if name not in parts}
+
+
+def _weights_in(folder: Path, config: Mapping[str, Any]) -> Path:
+    """The file of weights that the settings name; it may still have the temporary name of a writer that was killed."""
+    wanted = config.get(DIGEST)
+    found = written(folder / WEIGHTS, wanted) if isinstance(wanted, str) else None
+    return found or _in_folder(folder, WEIGHTS)
+
+
+def _check_digest(weights: Path, wanted: Any) -> None:
+    if wanted is not None and digest(weights) != wanted:
+        raise CheckpointError(
+            f"Expected the weights that {CONFIG} names, with sha256 {wanted} (got other ones in {weights}); "
+            f"without {DIGEST} in {CONFIG} any are taken"
+        )
 
 
 def push(
@@ -275,36 +307,16 @@ def _parts() -> dict[str, Any]:
     return {**NETS, **SAMPLERS, **BASES}
 
 
-def _bare(name: str) -> str:
-    """The name of a tensor without what compilation puts before it."""
-    return name.replace("_orig_mod.", "")
-
-
-@torch.no_grad()
-def _fill(model: Symmetrized, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Give the model its weights, in the precision they were kept in."""
-    own = {_bare(name): x for name, x in model.state_dict(keep_vars=True).items()}
-    missing, unknown = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
-    if missing or unknown:
-        found = f"{len(missing)} missing, {len(unknown)} unknown, such as {(missing + unknown)[0]}"
-        raise CheckpointError(f"Expected the weights of the model that {source} describes (got {found})")
-    for name, x in own.items():
-        if x.shape != tensors[name].shape:
-            raise CheckpointError(
-                f"Expected {name} of {source} to be {tuple(x.shape)} (got {tuple(tensors[name].shape)})"
-            )
-        if x.is_floating_point() != tensors[name].is_floating_point():
-            raise CheckpointError(f"Expected {name} of {source} to be {x.dtype} (got {tensors[name].dtype})")
-    for name, x in own.items():
-        x.data = tensors[name].to(x.device, copy=True)
-
-
 def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     try:
+        from safetensors import SafetensorError  # noqa: PLC0415
         from safetensors.torch import save_file  # noqa: PLC0415
     except ImportError as error:
         raise DependencyError("Expected the safetensors library (got none); it comes with probsym[hub]") from error
-    save_file(tensors, path, metadata={"format": "pt"})
+    try:
+        save_file(tensors, path, metadata={"format": "pt"})
+    except SafetensorError as error:  # what the system said is in its words
+        raise OSError(str(error)) from error
 
 
 def _card(model: Symmetrized, repo: str) -> str:

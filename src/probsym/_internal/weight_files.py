@@ -111,6 +111,8 @@ def _on_hub(repo: str, **options: Any) -> Path:
 
 def check_source(source: str | Path, what: str) -> Path:
     """The source as a path, refused if it is neither there nor can be on the hub."""
+    if not isinstance(source, str | Path):
+        raise CheckpointError(f"Expected {what} or a hub id (got {source!r})")
     path, text = Path(source), str(source)
     named_as_file = path.suffix in _PICKLED | {".safetensors"}
     on_hub = len(text) <= 200 and _HUB_ID.fullmatch(text) and not named_as_file

@@ -10,7 +10,7 @@ import hashlib
 import os
 import urllib.request
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,23 @@ _DIGEST = "sha256"
 
 def cache() -> Path:
     """The folder for what is downloaded, converted or generated; it need not exist yet."""
-    return Path(os.environ.get("PROBSYM_CACHE") or Path.home() / ".cache" / "probsym").expanduser()
+    return _folder("PROBSYM_CACHE", os.environ.get("PROBSYM_CACHE") or "~/.cache/probsym")
+
+
+def _folder(variable: str, text: str) -> Path:
+    """The folder that a variable names, which need not exist, refused if nothing can be looked for in it."""
+    try:
+        found = Path(text).expanduser()
+        (found / "file").is_file()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DataError(f"Expected {variable} to be a folder that can be read (got {text[:200]!r}: {error})") from error
+    return found
 
 
 def folders() -> list[Path]:
     """Where files are looked for, in this order."""
     own = os.environ.get("PROBSYM_DATA")
-    return [*([Path(own).expanduser()] if own else []), cache()]
+    return [*([_folder("PROBSYM_DATA", own)] if own else []), cache()]
 
 
 def look(name: str) -> Path | None:
@@ -84,13 +94,15 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 def save(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write an npz archive beside its place and rename it when it is whole."""
-    with atomic_write(path) as beside, beside.open("wb") as file:
+    with atomic_write(path) as (beside,), beside.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def load(path: Path) -> Arrays:
     """All arrays of an npz archive; nothing in it is unpickled."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would keep us waiting
+            raise OSError("something else than a file")
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except Exception as error:  # whatever the parser of a broken file raises
@@ -116,8 +128,10 @@ def cached(name: str, sha256: str, make: Callable[[], Arrays]) -> Arrays:
     return arrays
 
 
-def kept(name: str, make: Callable[[], Arrays]) -> Arrays:
+def kept(name: str, make: Callable[[], Arrays], needs: Collection[str]) -> Arrays:
     """Arrays from the cache, where they were kept with their own `digest`; made anew if they are not there or broken.
+
+    So they are if any of those is missing that `needs` names.
 
     For what no digest can be known of beforehand, since it is computed in floating point.
     """
@@ -125,7 +139,7 @@ def kept(name: str, make: Callable[[], Arrays]) -> Arrays:
     try:
         arrays = load(path)
         own = arrays.pop(_DIGEST)
-        if digest(arrays) == str(own):
+        if digest(arrays) == str(own) and set(needs) <= set(arrays):
             return arrays
     except (DataError, KeyError):
         pass  # none yet, or a broken one: either way it is made anew

@@ -76,7 +76,7 @@ def _from_raw(name: str, download: bool, atoms: Kinds, bonds: Kinds) -> dict[str
     def make() -> Arrays:
         return read_molecules(raw_files("LRGBDataset", name, list(_PARTS.values()), download=download), KNOWN[name])
 
-    arrays = kept(f"{name}.npz", make)
+    arrays = kept(f"{name}.npz", make, needs=("parts", "node_ptr", "edge_ptr", "x", "edge_index", "edge_attr", "y"))
     last = np.cumsum([0, *arrays.pop("parts")])
     whole = from_arrays(arrays, node_kinds=atoms, edge_kinds=bonds)
     return {part: whole.take(slice(*last[i : i + 2].tolist())) for i, part in enumerate(_PARTS)}

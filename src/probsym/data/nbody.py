@@ -59,7 +59,11 @@ def nbody(show: Show | None = None) -> dict[str, Particles]:
     are other trajectories of the same physics.
     """
 
-    arrays = kept("nbody_charged5.npz", lambda: _published(show))
+    arrays = kept(
+        "nbody_charged5.npz",
+        lambda: _published(show),
+        needs=[f"{name}_{field}" for name in SIZES for field in Particles._fields],
+    )
     return {
         name: Particles(*(torch.from_numpy(arrays[f"{name}_{field}"]) for field in Particles._fields)) for name in SIZES
     }

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from probsym._internal.progress import Show
 from probsym.data.files import Arrays, kept
-from probsym.data.nbody import FRAMES, Floats, Start, by_part, simulate, used_start
+from probsym.data.nbody import FRAMES, SIZES, Floats, Start, by_part, simulate, used_start
 
 NUDGE = 1e-10
 FAR = 1e-4
@@ -23,8 +23,8 @@ def nbody_chaos(show: Show | None = None) -> dict[str, Tensor]:
 
     It takes half a minute, once.
     """
-    arrays = kept("nbody_charged5_chaos.npz", lambda: _compared(show))
-    return {name: torch.from_numpy(arrays[name]) for name in arrays}
+    arrays = kept("nbody_charged5_chaos.npz", lambda: _compared(show), needs=SIZES)
+    return {name: torch.from_numpy(arrays[name]) for name in SIZES}
 
 
 def _compared(show: Show | None) -> Arrays:

@@ -9,8 +9,9 @@ from typing import ClassVar, NoReturn
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, GroupError, ShapeError
+from probsym.errors import DtypeError, GroupError, RangeError, ShapeError
 from probsym.ops import Order
+from probsym.ops.argument_checks import readable
 from probsym.ops.random_numbers import random_numbers
 
 Axis = int | tuple[int, int]
@@ -327,10 +328,14 @@ def act_by_matrix(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
     return moved.reshape(*matrix.shape[:batch], *rows.shape[batch:]).movedim(-1, axis).to(x.dtype)
 
 
-def check_index(g: Tensor, group: Group) -> Tensor:
-    """g, after checking that it holds indices."""
+def check_index(g: Tensor, group: Group, order: int | None = None) -> Tensor:
+    """g, after checking that it holds indices, and on the CPU, if the order is given, that they are below that."""
     if g.dtype != torch.long:
         raise DtypeError(f"Expected an element of {group!r} to be an int64 index (got {g.dtype})")
+    if order is not None and g.numel() and readable(g):
+        low, high = (int(one) for one in g.aminmax())
+        if low < 0 or high >= order:
+            raise RangeError(f"Expected elements of {group!r} from 0 to {order - 1} (got {low if low < 0 else high})")
     return g
 
 

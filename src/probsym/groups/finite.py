@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, RangeError, ShapeError
+from probsym.errors import DtypeError, ShapeError
 from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_index, matmul
 from probsym.ops import descending
+from probsym.ops.argument_checks import check_tau
 
 CLOSE = {torch.float64: 1e-12, torch.float32: 2e-5}
 """Gaps between scores or logits, relative to the largest, that rounding may close."""
@@ -55,7 +56,7 @@ class Finite(Group):
         return torch.arange(self.order, device=device)
 
     def contains(self, g: Tensor) -> Tensor:
-        return (self._checked(g) >= 0) & (g < self.order)
+        return (check_index(g, self) >= 0) & (g < self.order)
 
     def inverses(self, device: torch.device | None = None) -> Tensor:
         """The inverse of every element, (order,): what the product with it makes the identity."""
@@ -100,8 +101,7 @@ class Finite(Group):
 
     def straight_through(self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0) -> Tensor:
         """Weights (*batch, order): one at the projected element, with the gradient of `softmax(logits / tau)`."""
-        if not tau > 0:
-            raise RangeError(f"Expected tau to be positive (got {tau})")
+        check_tau(tau)
         hard = torch.nn.functional.one_hot(self.project(features, noise=noise), self.order)
         soft = torch.softmax(features.to(torch.promote_types(features.dtype, torch.float32)) / tau, dim=-1)
         return hard.to(soft.dtype) + (soft - soft.detach())
@@ -156,7 +156,7 @@ class Finite(Group):
         return tuple(g.shape[:-1])
 
     def _checked(self, g: Tensor) -> Tensor:
-        return check_index(g, self)
+        return check_index(g, self, self.order)
 
     def _check_weights(self, weights: Tensor) -> None:
         if not weights.is_floating_point() or weights.dim() < 1 or weights.shape[-1] != self.order:

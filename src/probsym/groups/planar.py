@@ -13,7 +13,7 @@ from torch import Tensor
 from probsym.errors import GroupError, ShapeError
 from probsym.groups.base import Axis, check_axis, check_parameter
 from probsym.groups.finite import Finite
-from probsym.ops import take
+from probsym.ops.permute import moved as moved_by
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,10 +86,10 @@ class PlanarGroup(Finite):
         pixels = self.grid_index(x.shape[rows], x.shape[columns], device=x.device)
         flat = x.flatten(rows, columns)
         if not g.is_floating_point():
-            return take(flat, pixels[self._checked(g)], rows).view(*batch, *x.shape[len(batch) :])
+            return moved_by(flat, pixels[self._checked(g)], rows).view(*batch, *x.shape[len(batch) :])
         total = None
         for element in range(self.order):
-            moved = take(flat, pixels[element].expand(*batch, -1), rows).view(*batch, *x.shape[len(batch) :])
+            moved = moved_by(flat, pixels[element].expand(*batch, -1), rows).view(*batch, *x.shape[len(batch) :])
             share = moved * g[..., element].view(*batch, *(1 for _ in x.shape[len(batch) :])).to(x.dtype)
             total = share if total is None else total + share
         assert total is not None

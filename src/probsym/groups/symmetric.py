@@ -11,7 +11,8 @@ from torch import Tensor
 from probsym.errors import DtypeError, GroupError, ShapeError
 from probsym.groups.base import Axis, Carrier, Group, check_axis, check_index, joint_batch
 from probsym.groups.finite import too_close
-from probsym.ops import Order, SoftSort, descending, invert, soft_sort, take
+from probsym.ops import Order, SoftSort, descending, invert, soft_sort
+from probsym.ops.permute import check_permutation, inverted, moved
 
 LARGEST_LISTED = 10
 MOST_STRATIFIED = 7
@@ -65,6 +66,8 @@ class S(Group):
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
         if self._checked(g).shape[-1] != self._checked(h).shape[-1]:
             raise ShapeError(f"Expected permutations of equally many items (got {g.shape[-1]} and {h.shape[-1]})")
+        check_permutation(g)
+        check_permutation(h)
         g, h = torch.broadcast_tensors(g, h)
         return g.gather(-1, h)
 
@@ -74,7 +77,7 @@ class S(Group):
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
         self.check_kind(kind)
         axis = check_axis(x, axis, self._checked(g).shape[:-1], g.shape[-1], self)
-        return take(x, self.inverse(g), axis)
+        return moved(x, self.inverse(g), axis)
 
     def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (_known(size),)
@@ -146,6 +149,7 @@ class S(Group):
     def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
         """The permutation matrix, (*batch, n, n)."""
         n = self._checked(g).shape[-1]
+        check_permutation(g)
         return torch.zeros((*g.shape, n), dtype=dtype, device=g.device).scatter_(-2, g.unsqueeze(-2), 1.0)
 
     def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
@@ -171,7 +175,7 @@ class S(Group):
         scores = torch.zeros(len(mask), len(listed), mask.shape[-1], device=listed.device)
         scores[..., : listed.shape[-1]] = -listed.to(scores.dtype)
         first = descending(torch.zeros(mask.shape, device=mask.device), mask).expand(scores.shape)
-        return self.project(take(scores, invert(first)), mask=mask)
+        return self.project(moved(scores, inverted(first)), mask=mask)
 
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
         """g after the reversal of the items, or of the real ones of a mask that broadcasts to g.

@@ -13,8 +13,13 @@ from probsym.errors import RunError
 
 def save_checkpoint(state: dict[str, Any], path: Path) -> None:
     """Write the state: a kill at any moment leaves the old one or the new one."""
-    with atomic_write(path) as beside:
-        torch.save(state, beside)
+    with atomic_write(path) as (beside,), beside.open("wb") as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):  # what the system said, such as that the disk is full
+                raise error.__context__ from None
+            raise
 
 
 def load_checkpoint(path: Path, device: torch.device | str = "cpu", *, mapped: bool = False) -> dict[str, Any]:
@@ -25,3 +30,10 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu", *, mapped: b
         return torch.load(path, map_location=device, weights_only=True, mmap=mapped)
     except Exception as error:  # whatever the reader of a broken file raises
         raise RunError(f"Expected {path} to be a whole checkpoint (got: {error})") from error
+
+
+def clear_partials(folder: Path) -> None:
+    """Remove what killed runs left half written in the folder of a run."""
+    for one in folder.rglob(".*.partial"):
+        if one.is_file():
+            one.unlink(missing_ok=True)

@@ -80,7 +80,7 @@ def _outcome(recipe: Recipe, epochs: int, folder: Path, console: Console) -> Out
     write_analysis(results, "check", result, [checked], {"examples": EXAMPLES, "samples": model.samples}, engine.device)
     return Outcome(
         result["metrics"]["test_accuracy"],
-        [row["valid_accuracy"] for row in read_curve(place / "curve.csv")],
+        [row["valid_accuracy"] for row in read_curve(place / "curve.csv", result)],
         result["metrics"]["train_seconds"],
         found.error,
         f"{found.unclear} of {found.draws}",

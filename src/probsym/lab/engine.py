@@ -25,6 +25,8 @@ COMPILER = {"triton.autotune_pointwise": False, "comprehensive_padding": False}
 """Elementwise kernels are not tried in several shapes, each of which has to be compiled. Strides are not padded: torch
 before 2.13 may write a buffer with padded strides and read it with others, which gives wrong gradients without a word
 (pytorch issue 179931)."""
+LARGEST_BATCH = 100
+"""How often each example may occur in a batch."""
 
 
 class Engine:
@@ -59,6 +61,11 @@ class Engine:
         self.device, self.world = fabric.device, fabric.world_size
         if settings.batch_size % self.world:
             raise RunError(f"Expected batch_size {settings.batch_size} to divide among {self.world} processes")
+        if settings.batch_size > LARGEST_BATCH * data.train.size:
+            raise RunError(
+                f"Expected batch_size to be at most {LARGEST_BATCH} times the {data.train.size} examples to learn from "
+                f"(got {settings.batch_size})"
+            )
         if compile and self.world > 1:
             raise RunError(f"Expected one process to compile for (got {self.world})")
         if capture and (self.device.type != "cuda" or self.world > 1):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from probsym._internal.atomic_write import atomic_write
 from probsym._internal.json_file import read_json
 from probsym.errors import RunError
+from probsym.lab.json_with_table import find_table, table_text, write_new
 
 FIELDS = ("row", "metrics", "seed", "command", "commit", "hardware", "torch", "date")
 
@@ -34,10 +33,17 @@ def result_path(folder: Path, row: str, seed: int, changed: Mapping[str, Any] | 
     >>> str(result_path(Path("results"), "nbody/gnn-ps", 0, {"epochs": 1000, "tau": 0.2}))
     'results/nbody/gnn-ps/epochs=1000+tau=0.2/seed-0.json'
     """
-    place = folder / row
+    names = row.split("/") if isinstance(row, str) else [""]
     if changed:
-        place /= in_words(changed, "+")
-    return place / f"seed-{seed}.json"
+        names.append(in_words(changed, "+"))
+    if not all(map(_is_name, names)) or not isinstance(seed, int) or isinstance(seed, bool):
+        raise RunError(f"Expected a row, seed and settings that name a file (got {row!r}, {seed!r}, {changed!r})")
+    return folder.joinpath(*names) / f"seed-{seed}.json"
+
+
+def _is_name(text: str) -> bool:
+    """Whether a file can have that name: it is in no other folder, nor hidden, and not too long."""
+    return Path(text).name == text != "" and not text.startswith(".") and "\0" not in text and len(text.encode()) <= 255
 
 
 def in_words(changed: Mapping[str, Any] | None, between: str = ", ") -> str:
@@ -55,37 +61,34 @@ def in_words(changed: Mapping[str, Any] | None, between: str = ", ") -> str:
 def write_result(folder: Path, result: Mapping[str, Any], curve: Sequence[Mapping[str, float]] = ()) -> Path:
     """Write a result where `result_path` says, and the curve beside it as CSV; refuse to overwrite."""
     path = result_path(folder, result["row"], result["seed"], result.get("changed"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_new(path, result)
-    if curve:
-        write_curve(path.with_suffix(".csv"), curve)
+    write_with_curve(path, path.with_suffix(".csv"), result, curve)
     return path
 
 
-def write_new(path: Path, result: Mapping[str, Any]) -> None:
-    """Write a file of JSON, and refuse to overwrite one."""
-    try:
-        with atomic_write(path, overwrite=False) as beside:
-            beside.write_text(json.dumps(result, indent=1) + "\n")
-    except FileExistsError as error:
-        raise RunError(f"Expected no result at {path}, which is never overwritten (got one)") from error
+def write_with_curve(
+    path: Path, curve_path: Path, result: Mapping[str, Any], curve: Sequence[Mapping[str, float]]
+) -> dict[str, Any]:
+    """Write a result and its curve, if it has one, and refuse to overwrite; what the result's file holds."""
+    return write_new(path, result, curve_path, curve_text(curve)) if curve else write_new(path, result)
 
 
-def write_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
+def curve_text(curve: Sequence[Mapping[str, float]]) -> str:
     """One line an epoch, with nothing where nothing was measured."""
-    names = dict.fromkeys(name for row in curve for name in row)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(names))
-        writer.writeheader()
-        writer.writerows({name: f"{value:.6g}" for name, value in row.items()} for row in curve)
+    return table_text([{name: f"{value:.6g}" for name, value in row.items()} for row in curve])
 
 
-def read_curve(path: Path) -> list[dict[str, float]]:
-    """What `write_curve` wrote, one mapping an epoch; nothing if there is no such file."""
+def read_curve(path: Path, result: Mapping[str, Any] | None = None) -> list[dict[str, float]]:
+    """A curve, one mapping an epoch; the one that a result names, if that is given; nothing if there is none."""
+    path = find_table(path, result or {}, "`probsym train --resume` mends it, from the run's own folder")
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+    try:
+        if not path.is_file():
+            raise OSError("something else than a file")
+        with path.open(newline="") as file:
+            return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+    except (OSError, ValueError, TypeError, csv.Error) as error:
+        raise RunError(f"Expected {path} to be the curve of a run (got: {error})") from error
 
 
 def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -112,7 +115,7 @@ def is_result(content: Any) -> bool:
 def check_result(path: Path, result: Mapping[str, Any]) -> None:
     """Refuse a result without a row and a seed, or whose metrics are not numbers or changed settings values by name."""
     metrics, changed = result["metrics"], result.get("changed")
-    if not isinstance(result["row"], str) or not isinstance(result["seed"], int):
+    if not isinstance(result["row"], str) or not isinstance(result["seed"], int) or isinstance(result["seed"], bool):
         raise RunError(f"Expected {path} to name its row and seed (got {result['row']!r}, {result['seed']!r})")
     if not isinstance(metrics, dict):
         raise RunError(f"Expected {path} to have metrics by name (got {metrics!r})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,17 +20,27 @@ from probsym import errors
 from probsym._internal.json_file import read_json
 from probsym._internal.progress import Show
 from probsym.errors import RunError
-from probsym.lab.checkpoint import load_checkpoint
+from probsym.lab.checkpoint import clear_partials, load_checkpoint
 from probsym.lab.engine import Engine
+from probsym.lab.json_with_table import mend_table
 from probsym.lab.kept_weights import KeptWeights, epochs_in
 from probsym.lab.paper import paper_number
 from probsym.lab.progress import shown
 from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
-from probsym.lab.results import FIELDS, read_curve, result_path, write_curve, write_new, write_result
+from probsym.lab.results import (
+    FIELDS,
+    check_result,
+    curve_text,
+    read_curve,
+    result_path,
+    write_result,
+    write_with_curve,
+)
 from probsym.lab.separation import SeparationRecipe, separate
-from probsym.lab.training import Training, initial_weights, make_engine, plain_description
+from probsym.lab.training import Training, initial_weights, is_curve, make_engine, plain_description
 
+PROCESSES_PER_CORE = 4
 PRECISIONS = ("32-true", "tf32", "bf16-mixed")
 
 
@@ -64,6 +75,9 @@ def make_fabric(options: Options) -> Fabric:
     cuda = torch.cuda.is_available()
     if options.device == "cuda" and not cuda:
         raise RunError("Expected a CUDA device (got none)")
+    most = PROCESSES_PER_CORE * (os.cpu_count() or 1)
+    if options.processes > most:
+        raise RunError(f"Expected at most {most} processes on {os.cpu_count()} cores (got {options.processes})")
     _set_products(options)
     try:
         return Fabric(
@@ -117,13 +131,12 @@ def run(
 
 def _make_places(name: str, folders: Mapping[int, Path], kept: Mapping[int, Path], resume: bool) -> None:
     """Make the folders, before anything is computed; refuse those that are taken or cannot be made."""
-    if not resume:
-        for seed, one in folders.items():
+    try:
+        for seed, one in folders.items() if not resume else ():
             if one.is_dir() and any(one.iterdir()):
                 raise RunError(f"Expected {one} to be empty, or to resume (got a run of seed {seed})")
             if seed in kept and kept[seed].exists():
                 raise RunError(f"Expected no result of {name}, seed {seed}, at {kept[seed]} (got one)")
-    try:
         for one in (*folders.values(), *(path.parent for path in kept.values())):
             one.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -133,8 +146,8 @@ def _make_places(name: str, folders: Mapping[int, Path], kept: Mapping[int, Path
 def _same_error(line: str) -> Exception:
     """The error that a process of ours raised, from the last line of its traceback."""
     name, _, message = line.removeprefix("probsym.errors.").partition(": ")
-    kind = getattr(errors, name, RunError)
-    return kind(message) if kind is not RunError else RunError(line)
+    kind = getattr(errors, name, None)
+    return kind(message) if isinstance(kind, type) and issubclass(kind, errors.ProbsymError) else RunError(line)
 
 
 class Job:
@@ -169,17 +182,23 @@ class Job:
                     f"Expected the run in {folder} to be in {self.options.precision} (got {result['precision']})"
                 )
             self._check_kept(folder)
+            if fabric.is_global_zero:
+                mend_table(curve_path, result, lambda: curve_text(_curve_in(folder)))
+                clear_partials(folder)
         else:
+            if fabric.is_global_zero:
+                clear_partials(folder)
             with shown(console, f"{self.recipe.name} seed {seed}") as show:
                 result, curve = self._result(fabric, seed, folder, show)
             if fabric.is_global_zero:
-                if curve:
-                    write_curve(curve_path, curve)
-                write_new(path, result)
+                result = write_with_curve(path, curve_path, result, curve)
         if fabric.is_global_zero and self.results is not None:
             kept = result_path(self.results, self.recipe.name, seed, self.changed)
-            if not kept.exists():
-                write_result(self.results, result, read_curve(curve_path))
+            curve = read_curve(curve_path, result)
+            if kept.exists():
+                mend_table(kept.with_suffix(".csv"), read_json(kept), lambda: curve_text(curve))
+            else:
+                write_result(self.results, result, curve)
         return result
 
     def _check_kept(self, folder: Path) -> None:
@@ -224,6 +243,13 @@ class Job:
             **origin,
         }
         return json.loads(json.dumps(result)), curve  # as its file will have it: lists where there are tuples
+
+
+def _curve_in(folder: Path) -> list[dict[str, float]]:
+    """The curve in a run's last checkpoint."""
+    state = load_checkpoint(folder / "checkpoint.pt")
+    found = state.get("curve") if isinstance(state, dict) else None
+    return found if found and is_curve(found) else []
 
 
 def _trained(
@@ -289,6 +315,9 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise RunError(f"Expected a finished run with a result.json in {folder} (got none)")
     result = read_json(path)
     missing = [name for name in (*FIELDS, "settings") if not isinstance(result, dict) or name not in result]
-    if missing or not isinstance(result["settings"], dict) or not isinstance(result["metrics"], dict):
-        raise RunError(f"Expected {path} to be the result of a run (got one without {', '.join(missing) or 'numbers'})")
+    if missing or not isinstance(result["settings"], dict):
+        raise RunError(
+            f"Expected {path} to be the result of a run (got one without {', '.join(missing) or 'settings'})"
+        )
+    check_result(path, result)
     return result

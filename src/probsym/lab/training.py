@@ -112,11 +112,24 @@ class Training:
             )
         try:
             best = {name: Best(**one) for name, one in state["best"].items()}
-            self.progress = Progress(state["step"], state["loss"], state["seconds"], state["curve"], best)
+            progress = Progress(state["step"], state["loss"], state["seconds"], state["curve"], best)
+            self._check(progress)
             self.engine.load(state)
+            self.progress = progress
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as error:
             raise RunError(f"Expected {self.path} to be a checkpoint of this model (got: {error})") from error
         return True
+
+    def _check(self, progress: Progress) -> None:
+        """Refuse numbers that no training of this length has."""
+        steps, step = self.engine.steps_per_epoch, progress.step
+        if not isinstance(step, int) or not 0 <= step <= steps * self.settings.epochs:
+            raise RunError(f"Expected {self.path} to be after 0 to {steps * self.settings.epochs} steps (got {step!r})")
+        if not is_curve(progress.curve) or len(progress.curve) != step // steps:
+            raise RunError(f"Expected {self.path} to have a curve of {step // steps} epochs (got another)")
+        loss, seconds = progress.loss, progress.seconds
+        if not (isinstance(loss, list) and len(loss) == 2 and all(map(_is_number, (*loss, seconds)))):
+            raise RunError(f"Expected {self.path} to have two losses and seconds (got {loss!r}, {seconds!r})")
 
     def _go_on_keeping(self, before: int | None) -> None:
         if self.keep_every not in (None, before):
@@ -273,6 +286,18 @@ class Training:
                 metrics |= report_on_test(engine, self.seed, f"{mark}{AT_END}")
         metrics["train_seconds"] = round(seconds, 2)
         return metrics
+
+
+def is_curve(found: Any) -> bool:
+    """Whether it is what a training keeps of its epochs: numbers by name for each."""
+    return isinstance(found, list) and all(
+        isinstance(row, dict) and all(isinstance(name, str) and _is_number(one) for name, one in row.items())
+        for row in found
+    )
+
+
+def _is_number(found: Any) -> bool:
+    return isinstance(found, int | float) and not isinstance(found, bool)
 
 
 def plain_description(model: nn.Module) -> dict[str, Any]:

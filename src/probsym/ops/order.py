@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from probsym.ops.permute import invert, kept, resolve_axes, take
+from probsym.ops.permute import inverted, kept, moved, resolve_axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,14 +36,14 @@ class Order:
         already, which saves a pass over it.
         """
         axes = resolve_axes(x, self.index, axis)
-        return self._sorted(take(x, self.index, axes, None if zeroed else self.mask), axes)
+        return self._sorted(moved(x, self.index, axes, None if zeroed else self.mask), axes)
 
     def unsort(self, y: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
         """Bring items that are in order back to their places, padding zero: `P y` along each given axis."""
         axes = resolve_axes(y, self.index, axis)
         batch = self.index.dim() - 1
         y = kept(y.expand(*self.index.shape[:batch], *y.shape[batch:]), self.sorted_mask(), axes)
-        return take(self._unsorting(y, axes), invert(self.index), axes)
+        return moved(self._unsorting(y, axes), inverted(self.index), axes)
 
     def sorted_mask(self) -> Tensor | None:
         """The mask of positions: as many real items as there are, all in front."""

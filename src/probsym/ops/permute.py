@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, ShapeError
+from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
+from probsym.ops.argument_checks import readable
 
 BLOCK = 1 << 20
 """Entries of a tensor that are moved along two axes at a time: four megabytes of float32."""
@@ -52,7 +53,7 @@ def _stable_argsort(scores: Tensor) -> Tensor:
     of numpy is faster than carrying an index along.
     """
     scores = scores.contiguous()
-    if not (type(scores) is Tensor and not _traced() and scores.device.type == "cpu" and scores.dtype == torch.float32):
+    if not (readable(scores) and scores.dtype == torch.float32):
         return torch.argsort(scores, dim=-1, descending=True, stable=True)
     bits = (scores.detach().numpy() + np.float32(0)).view(np.int32)  # adding zero makes -0 the same as 0
     bits ^= (bits >> 31) & 0x7FFFFFFF  # the order of the floats, now as integers
@@ -94,6 +95,12 @@ def invert(index: Tensor) -> Tensor:
     >>> invert(torch.tensor([2, 0, 1]))
     tensor([1, 2, 0])
     """
+    check_permutation(index)
+    return inverted(index)
+
+
+def inverted(index: Tensor) -> Tensor:
+    """`invert` of what is known to be a permutation."""
     places = torch.arange(index.shape[-1], device=index.device).expand(index.shape)
     return torch.zeros_like(index, memory_format=torch.contiguous_format).scatter_(-1, index, places)
 
@@ -102,7 +109,8 @@ def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor 
     """`y[..., j, ...] = x[..., p[j], ...]` along `axis`, or along each of several axes; differentiable in x.
 
     Shapes: x (*batch, ..., n, ...), index (*batch, n); the result has the index's batch axes. Items of x for which
-    the booleans `keep`, broadcast to the index, are False are read as zero.
+    the booleans `keep`, broadcast to the index, are False are read as zero. An index that is no permutation has another
+    gradient than this one: on the CPU it is refused.
 
     >>> take(torch.tensor([10, 20, 30]), torch.tensor([2, 0, 1]))
     tensor([30, 10, 20])
@@ -110,6 +118,13 @@ def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor 
     tensor([[22, 21],
             [12, 11]])
     """
+    resolve_axes(x, index, axis)
+    check_permutation(index)
+    return moved(x, index, axis, keep)
+
+
+def moved(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor | None = None) -> Tensor:
+    """`take` by what is known to be a permutation."""
     axes = resolve_axes(x, index, axis)
     if torch.is_grad_enabled() and x.requires_grad:
         return _Take.apply(x, index, axes, keep)
@@ -154,6 +169,21 @@ def resolve_axis(x: Tensor, index: Tensor, axis: int) -> int:
     return axis
 
 
+def check_permutation(index: Tensor) -> None:
+    """Refuse an index (*batch, n) that does not hold each number below n once; on the CPU only, without a wait."""
+    if index.dim() < 1 or index.dtype != torch.long:
+        raise DtypeError(
+            f"Expected a permutation to be an int64 index (*batch, n) (got {index.dtype}, {index.dim()} axes)"
+        )
+    if not readable(index) or index.numel() == 0:
+        return
+    low, high = (int(one) for one in index.aminmax())
+    if low < 0 or high >= index.shape[-1]:
+        raise RangeError(f"Expected a permutation of 0 to {index.shape[-1] - 1} (got {low} to {high})")
+    if not bool((inverted(index).gather(-1, index) == torch.arange(index.shape[-1])).all()):
+        raise RangeError("Expected a permutation, with each place once (got one more than once)")
+
+
 def check_order(scores: Tensor, mask: Tensor | None, ties: Tensor | None) -> None:
     """Refuse scores (*batch, n) that cannot be sorted, and masks or tie-breaks that do not fit them."""
     if not scores.is_floating_point():
@@ -163,6 +193,8 @@ def check_order(scores: Tensor, mask: Tensor | None, ties: Tensor | None) -> Non
     for name, other in (("mask", mask), ("ties", ties)):
         if other is not None and not broadcasts(other.shape, scores.shape):
             raise ShapeError(f"Expected {name} to broadcast to {tuple(scores.shape)} (got {tuple(other.shape)})")
+        if other is not None and other.device != scores.device:
+            raise DeviceError(f"Expected {name} to be on {scores.device} like the scores (got {other.device})")
     if mask is not None and mask.dtype != torch.bool:
         raise DtypeError(f"Expected mask to be boolean (got {mask.dtype})")
 
@@ -189,7 +221,7 @@ class _Take(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
         index, keep = ctx.saved_tensors
-        gradient = kept(take(gradients[0], invert(index), ctx.axes), keep, ctx.axes)
+        gradient = kept(moved(gradients[0], inverted(index), ctx.axes), keep, ctx.axes)
         shared = [axis for axis, size in enumerate(ctx.batch) if size != index.shape[axis]]
         return (gradient.sum(shared, keepdim=True) if shared else gradient), None, None, None
 

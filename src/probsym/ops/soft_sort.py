@@ -10,8 +10,9 @@ from torch import Tensor
 
 from probsym.errors import DtypeError, RangeError
 from probsym.ops import relaxation
+from probsym.ops.argument_checks import check_iterations, check_tau
 from probsym.ops.order import Order
-from probsym.ops.permute import check_order, descending, take
+from probsym.ops.permute import check_order, descending, moved
 from probsym.ops.relaxation import Relaxation, Settings
 
 
@@ -58,10 +59,8 @@ def soft_sort(
     [3.0, 1.0, 2.0]
     """
     check_order(scores, mask, ties)
-    if not tau > 0:
-        raise RangeError(f"Expected tau to be positive (got {tau})")
-    if iterations < 0:
-        raise RangeError(f"Expected iterations to be 0 or more (got {iterations})")
+    check_tau(tau)
+    check_iterations(iterations)
     if unit not in ("norm", "gap"):
         raise RangeError(f"Expected unit to be 'norm' or 'gap' (got {unit!r})")
     if soft and relax is False:
@@ -110,7 +109,7 @@ class SoftSort(Order):
         if self.relaxation is not None:
             return self.relaxation
         n, real = self.index.shape[-1], self.sorted_mask()
-        points = take(self.scores, self.index).reshape(self.index.shape[:-1].numel(), n)
+        points = moved(self.scores, self.index).reshape(self.index.shape[:-1].numel(), n)
         return relaxation.relax(
             points, None if real is None else real.expand(self.index.shape).reshape(points.shape), self.settings
         )

@@ -56,6 +56,10 @@ class Sampler(RemembersArguments, nn.Module, ABC):
     draws_elements = False
     """Whether its noise has group elements, uniform ones. A sampler of your own says so: noise is checked for it."""
 
+    def read(self, signature: Signature) -> tuple[int, ...]:
+        """The numbers of the inputs that the distribution depends on, which must be finite."""
+        return tuple(range(len(signature.inputs)))
+
     def drawing(self, samples: int) -> Sampler:
         """What draws from the elements that this sampler lists."""
         raise RangeError(f"Expected no samples for {type(self).__name__}, which lists its elements (got {samples})")

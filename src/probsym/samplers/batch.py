@@ -47,6 +47,8 @@ class Batch:
         """
         masks = signature.masks(mask)
         sizes = signature.check_inputs(inputs, masks)
+        if inputs[0].is_meta:  # and so are all others
+            raise DeviceError("Expected inputs with numbers in them (got tensors on the meta device)")
         _check_ids(ids, inputs[0])
         named = None if mask is None else isinstance(mask, Mapping)
         return Batch(signature, tuple(inputs), masks, sizes, {}, ids, default, named)

@@ -44,6 +44,9 @@ class Enumerate(Sampler):
             if not group.finite:  # of those that are, the inputs may say how many elements there are
                 group.cardinality()
 
+    def read(self, signature: Signature) -> tuple[int, ...]:
+        return ()
+
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
         return no_noise()
 

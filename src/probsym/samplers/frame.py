@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from probsym.errors import GroupError, RangeError, SignatureError
+from probsym.errors import GroupError, RangeError, ShapeError, SignatureError
 from probsym.groups.orthogonal import determinant_sign
 from probsym.ops import Order, descending, gram_schmidt
 from probsym.ops.eigenspaces import Eigenspaces, eigenspaces, with_gradient
@@ -73,7 +73,7 @@ class Frame(Sampler):
 
     def check(self, signature: Signature) -> None:
         kind, _, d = self._plan(signature)
-        if not self._read(signature):
+        if not self.read(signature):
             raise SignatureError(f"Expected an input of '{signature}' for a frame of kind {kind!r} (got none)")
         if self.exact and d is not None:
             group = signature.groups[d].linear
@@ -87,7 +87,7 @@ class Frame(Sampler):
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         kind, n, d = self._plan(batch.signature)
-        inputs = [(batch.inputs[i], batch.signature.inputs[i]) for i in self._read(batch.signature)]
+        inputs = [(batch.inputs[i], batch.signature.inputs[i]) for i in self.read(batch.signature)]
         if d is not None:
             return self._pose(batch, noise, inputs, n, d)
         assert n is not None
@@ -114,7 +114,7 @@ class Frame(Sampler):
             raise GroupError(f"Expected a frame of kind {' or '.join(map(repr, fits))} here (got {self.kind!r})")
         return self.kind or fits[0], n, d
 
-    def _read(self, signature: Signature) -> tuple[int, ...]:
+    def read(self, signature: Signature) -> tuple[int, ...]:
         """The inputs to look at: those with the axes that the kind needs, or what `reads` says."""
         kind, n, d = self._plan(signature)
 
@@ -132,6 +132,8 @@ class Frame(Sampler):
 
     def _pose(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], n: str | None, d: str) -> Draw:
         points = _rows(*inputs[0], d)
+        if points.shape[1] == 0:
+            raise ShapeError(f"Expected a vector or more along {d!r} to find principal axes of (got none)")
         with torch.no_grad():
             close = _closeness(points, batch.centroids.get(d), batch.dtype)
             spaces = eigenspaces(points.mT @ points, close, _solver(points))

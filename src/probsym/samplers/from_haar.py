@@ -11,13 +11,14 @@ from torch import Tensor
 from probsym._internal.callables import takes_mask
 from probsym.errors import SignatureError
 from probsym.nets.features import Features
+from probsym.ops.argument_checks import check_tau
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads, check_net
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import from_elements
 from probsym.samplers.noise import Noise
-from probsym.samplers.projection import by_axis, check_tau, entropy, named_features, project
+from probsym.samplers.projection import by_axis, entropy, named_features, project
 from probsym.signature import Signature
 
 
@@ -67,6 +68,9 @@ class FromHaar(Sampler):
             raise SignatureError(f"Expected reads to be numbers below {count} (got {self.reads})")
         check_net(self.net, signature, range(count) if self.reads is None else self.reads)
 
+    def read(self, signature: Signature) -> tuple[int, ...]:
+        return super().read(signature) if self.reads is None else self.reads
+
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
         breaks = noises.tie_breaks(batch, draws, generator)
         return breaks._replace(elements=noises.haar_elements(batch, draws, generator).elements)
@@ -74,8 +78,7 @@ class FromHaar(Sampler):
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         side = from_elements(batch, noise)
         moved = side.undo(batch)
-        reads = range(len(moved)) if self.reads is None else self.reads
-        inputs = [moved[one].flatten(0, 1) for one in reads]
+        inputs = [moved[one].flatten(0, 1) for one in self.read(batch.signature)]
         inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
         options = {}
         if takes_mask(self.net, given=len(batch.masks) > 0):

@@ -6,6 +6,7 @@ from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise, haar_elements
+from probsym.signature import Signature
 
 
 class Haar(Sampler):
@@ -21,6 +22,9 @@ class Haar(Sampler):
     """
 
     draws_elements = True
+
+    def read(self, signature: Signature) -> tuple[int, ...]:
+        return ()
 
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
         return haar_elements(batch, draws, generator)

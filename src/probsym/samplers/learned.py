@@ -10,13 +10,14 @@ from torch import Tensor, nn
 
 from probsym.errors import GroupError, RangeError, SignatureError
 from probsym.ops.counter_rng import counter_normal, counter_uniform
+from probsym.ops.argument_checks import check_tau
 from probsym.ops.random_numbers import random_numbers
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads, check_net
 from probsym.samplers.batch import Batch, zero_padding
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Law, Noise
-from probsym.samplers.projection import by_axis, check_tau, entropy, named_features, project
+from probsym.samplers.projection import by_axis, entropy, named_features, project
 from probsym.signature import Axis, Signature, Term
 
 EXTRA = "(noise)"
@@ -94,7 +95,7 @@ class Learned(Sampler):
 
     def read(self, signature: Signature) -> tuple[int, ...]:
         """Which inputs the net reads."""
-        return tuple(range(len(signature.inputs))) if self.reads is None else self.reads
+        return super().read(signature) if self.reads is None else self.reads
 
     def perturbs(self, signature: Signature) -> tuple[int, ...]:
         """Which of those are perturbed: what the net says, or all."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from probsym.errors import DtypeError, GroupError, RangeError, ShapeError, SignatureError
+from probsym.errors import DtypeError, GroupError, ShapeError, SignatureError
 from probsym.groups import Group
 from probsym.groups.base import Carrier
 from probsym.nets.features import Features
@@ -66,9 +66,8 @@ def _without_trace(net: Callable[..., Any], device: torch.device) -> Iterator[No
     before = [(buffer, buffer.clone()) for buffer in net.buffers()]
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield
-    with torch.no_grad():
-        for buffer, value in before:
-            buffer.copy_(value)
+    for buffer, value in before:
+        buffer.data.copy_(value)  # past autograd, which would take it for a change of what the first call has read
 
 
 def by_axis(batch: Batch, found: object, draws: int) -> dict[str, Tensor]:
@@ -111,12 +110,6 @@ def entropy(batch: Batch, draw: Draw, tau: float) -> Tensor:
         found = groups[key].entropy(z, draw.carriers[key], tau)
         total = total if found is None else total + found.mean()
     return total
-
-
-def check_tau(tau: float) -> None:
-    """Refuse a temperature that is not positive."""
-    if not tau > 0:
-        raise RangeError(f"Expected tau to be positive (got {tau})")
 
 
 def _pick(batch: Batch, found: Features, key: str) -> Tensor:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from probsym.errors import RunError
+from probsym.lab.json_with_table import write_new, write_table
 from probsym.lab.report import load_results, load_runs, write_report
 from probsym.lab.report.write import markdown_text
-from probsym.lab.results import write_curve, write_new, write_result
+from probsym.lab.results import curve_text, write_result
 from tests.lab.report import cases
 from tests.lab.report.cases import result, write_analysis, write_everything
 
@@ -101,7 +102,7 @@ def test_runs_are_reported_by_themselves(tmp_path: Path) -> None:
         folder = tmp_path / "runs" / "exp-classify" / "mlp-ps" / f"seed-{seed}"
         folder.mkdir(parents=True)
         (folder / "result.json").write_text(json.dumps(result("exp-classify/mlp-ps", seed, test_accuracy=97.0)))
-        write_curve(folder / "curve.csv", cases.curve(0.1))
+        write_table(folder / "curve.csv", curve_text(cases.curve(0.1)))
     one = load_runs([tmp_path / "runs" / "exp-classify" / "mlp-ps" / "seed-1"])
     assert [run.content["seed"] for run in one.runs] == [1]
     assert len(one.runs[0].curve) == 40

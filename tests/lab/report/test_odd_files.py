@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from probsym.errors import RunError
 from probsym.lab.report import load_results, write_report
 from probsym.lab.report.paper_tables import NOT_RUN, tally
-from probsym.lab.results import write_result
+from probsym.lab.results import read_curve, write_result
 from tests.lab.report.cases import curve, gradient_rows, result, write_analysis
 
 
@@ -115,3 +116,37 @@ def test_numbers_at_the_ends_of_what_a_float_holds(tmp_path: Path, size: float) 
     page = (tmp_path / "report.html").read_text()
     assert '"nan' not in page
     assert '"inf' not in page
+
+
+def test_a_pipe_among_the_results_keeps_nobody_waiting(tmp_path: Path) -> None:
+    path = write_result(tmp_path, result("exp-classify/mlp-ps", test_accuracy=1.0))
+    os.mkfifo(path.with_suffix(".csv"))
+    with pytest.raises(RunError, match=r"seed-0.csv to be the curve of a run \(got: something else than a file\)"):
+        reported(tmp_path)
+    path.with_suffix(".csv").unlink()
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(RunError, match=r"pipe.json to be JSON \(got: something else than a file\)"):
+        load_results(tmp_path)
+
+
+@pytest.mark.parametrize("torn", [b"", b"epoch", None])
+def test_a_curve_that_is_torn_or_gone_is_found(tmp_path: Path, torn: bytes | None) -> None:
+    path = write_result(tmp_path, result("exp-classify/mlp-ps", test_accuracy=1.0), curve(0.1)).with_suffix(".csv")
+    path.unlink() if torn is None else path.write_bytes(torn)
+    with pytest.raises(
+        RunError, match=r"names by sha256 \(got (none|another one)\); `probsym train --resume` mends it"
+    ):
+        reported(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["epoch,loss\n1," + "9" * 200_000, "epoch\n1,2,3\n", "epoch\nx\n"])
+def test_curves_that_are_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "curve.csv").write_text(text)
+    with pytest.raises(RunError, match=r"curve.csv to be the curve of a run"):
+        read_curve(tmp_path / "curve.csv")
+
+
+def test_json_that_is_nested_too_deeply(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(RunError, match=r"deep.json to be JSON \(got: "):
+        load_results(tmp_path)

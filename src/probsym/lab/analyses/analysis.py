@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +10,15 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from probsym._internal.json_file import read_object
 from probsym._internal.progress import Show
 from probsym.errors import RangeError, RunError
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
+from probsym.lab.json_with_table import mend_table, table_text, write_new
 from probsym.lab.kept_weights import KeptWeights
 from probsym.lab.provenance import provenance
-from probsym.lab.results import result_path, write_new
+from probsym.lab.results import result_path
 from probsym.symmetrized import Symmetrized
 
 AT_ONCE = 4_000
@@ -140,6 +141,8 @@ def analysis_path(folder: Path, name: str, result: Mapping[str, Any]) -> Path:
     path = result_path(folder, result["row"], result["seed"], result.get("changed"))
     path = path.with_name(f"{path.stem}.{name}.json")
     if path.exists():
+        found = read_object(path)
+        mend_table(path.with_suffix(".csv"), found, lambda: table_text(found.get("rows") or []))
         raise RunError(f"Expected no analysis at {path}, which is never overwritten (got one)")
     return path
 
@@ -159,12 +162,7 @@ def write_analysis(
 ) -> Path:
     """Write the rows beside the result of their run, with what was asked and where they came from, and as CSV."""
     path = analysis_path(folder, name, result)
-    path.parent.mkdir(parents=True, exist_ok=True)
     run = {key: result.get(key) for key in ("row", "seed", "changed", "commit", "date")} if "date" in result else None
     of = {"analysis": name, "run": run, "rows": list(rows), "questions": dict(questions)}
-    write_new(path, {**of, **provenance(device)})
-    with path.with_suffix(".csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_new(path, {**of, **provenance(device)}, path.with_suffix(".csv"), table_text(rows))
     return path

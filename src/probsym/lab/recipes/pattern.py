@@ -108,7 +108,7 @@ def ranks_of(graphs: PackedGraphs, name: str) -> Tensor:
         return {"ranks": torch.cat(found).numpy()}
 
     own = digest({"edges": graphs.edges.values.numpy(), "starts": graphs.edges.starts.numpy()})[:16]
-    return -torch.from_numpy(kept(f"pattern_ranks_{own}.npz", ranked)["ranks"]).float()
+    return -torch.from_numpy(kept(f"pattern_ranks_{own}.npz", ranked, needs=["ranks"])["ranks"]).float()
 
 
 def _vit(settings: Settings, backbone: str, pretrained: bool, method: str) -> nn.Module:

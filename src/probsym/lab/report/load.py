@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from probsym._internal.json_file import read_json
 from probsym.errors import RunError
+from probsym.lab.json_with_table import find_table
 from probsym.lab.results import check_result, in_words, is_result, json_files, read_curve
 
 METHODS = ("ga", "ps", "canonical", "fa", "ps-fixed-noise", "from-haar")
@@ -85,10 +86,7 @@ class File:
     @cached_property
     def curve(self) -> list[dict[str, float]]:
         """One mapping per epoch; nothing if the run has no curve."""
-        try:
-            return read_curve(self.curve_path) if self.curve_path else []
-        except (OSError, ValueError, TypeError) as error:
-            raise RunError(f"Expected {self.curve_path} to be the curve of a run (got: {error})") from error
+        return read_curve(self.curve_path, self.content) if self.curve_path else []
 
     def is_of(self, run: File) -> bool:
         """Whether this analysis is of that very run, and not of another with the same settings and seed."""
@@ -150,6 +148,7 @@ def _load(files: Iterable[tuple[Path, str]], only_of_runs: bool = False) -> Repo
             curve = path.with_name("curve.csv") if path.name == "result.json" else path.with_suffix(".csv")
             runs.append(File(name, anchor, content, content, curve))
         elif _is_analysis(content):
+            find_table(path.with_suffix(".csv"), content, "`probsym analyse`, asked the same once more, mends it")
             analyses.append(File(name, anchor, content, _checked_run(path, content)))
     if only_of_runs:
         analyses = [file for file in analyses if any(map(file.is_of, runs))]

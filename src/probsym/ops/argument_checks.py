@@ -1,0 +1,41 @@
+"""Refusals that kernels and groups share, and when numbers may be looked at for one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from probsym.errors import RangeError
+
+SMALLEST_TAU, LARGEST_TAU = 1e-20, 1e20
+"""Temperatures by which float32 can be divided."""
+
+
+def readable(*tensors: Tensor) -> bool:
+    """Whether numbers can be looked at without waiting: on the CPU, and neither compiled, traced nor mapped over.
+
+    >>> readable(torch.zeros(2)), readable(torch.zeros(2, device="meta"))
+    (True, False)
+    """
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return False
+    return all(
+        x.device.type == "cpu"
+        and type(x) in (Tensor, nn.Parameter)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+        for x in tensors
+    )
+
+
+def check_tau(tau: float) -> None:
+    """Refuse a temperature that is not positive, or by which nothing can be divided."""
+    if not tau > 0:
+        raise RangeError(f"Expected tau to be positive (got {tau})")
+    if not SMALLEST_TAU <= tau <= LARGEST_TAU:
+        raise RangeError(f"Expected tau to be from {SMALLEST_TAU} to {LARGEST_TAU} (got {tau})")
+
+
+def check_iterations(iterations: int) -> None:
+    """Refuse a number of iterations that is negative, or not whole."""
+    if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 0:
+        raise RangeError(f"Expected iterations to be 0 or more (got {iterations})")
