@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from probsym._internal.checks import check_size
+from probsym.ops.transforms import transformed
 from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool
 
 ALL_PAIRS = 16
@@ -42,8 +43,8 @@ class EdgeConvolution(nn.Module):
             rows, n = x.shape[1:3]
             index = index + torch.arange(0, rows * n, n, device=x.device).view(rows, 1)
         ends = *_ends(x, self.edge.feature.weight, index), *_ends(x, self.edge.direction.weight, index)
-        # a compiler finds out for itself what to keep, and is not to be led by the backward passes written here
-        traced = torch.compiler.is_compiling()
+        # compilers and torch.func find out for themselves what to keep, and are not to be led by the backward passes written here
+        traced = torch.compiler.is_compiling() or transformed()
         squares, products, direction_squares = _products(index, *ends) if traced else _Products.apply(index, *ends)
         a, b = self.edge.gates(squares, products, direction_squares, x, edges)
         # the ReLU only shortens a q

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, ShapeError
+from probsym.ops.transforms import traced, transformed
 
 BLOCK = 1 << 20
 """Entries of a tensor that are moved along two axes at a time: four megabytes of float32."""
@@ -52,7 +53,7 @@ def _stable_argsort(scores: Tensor) -> Tensor:
     of numpy is faster than carrying an index along.
     """
     scores = scores.contiguous()
-    if not (type(scores) is Tensor and not _traced() and scores.device.type == "cpu" and scores.dtype == torch.float32):
+    if not (type(scores) is Tensor and not traced() and scores.device.type == "cpu" and scores.dtype == torch.float32):
         return torch.argsort(scores, dim=-1, descending=True, stable=True)
     bits = (scores.detach().numpy() + np.float32(0)).view(np.int32)  # adding zero makes -0 the same as 0
     bits ^= (bits >> 31) & 0x7FFFFFFF  # the order of the floats, now as integers
@@ -111,7 +112,7 @@ def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor 
             [12, 11]])
     """
     axes = resolve_axes(x, index, axis)
-    if torch.is_grad_enabled() and x.requires_grad:
+    if torch.is_grad_enabled() and x.requires_grad and not transformed():
         return _Take.apply(x, index, axes, keep)
     return _gather_axes(kept(x, keep, axes), index, axes)
 
@@ -194,15 +195,11 @@ class _Take(torch.autograd.Function):
         return (gradient.sum(shared, keepdim=True) if shared else gradient), None, None, None
 
 
-def _traced() -> bool:
-    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-
-
 def _gather_axes(x: Tensor, index: Tensor, axes: tuple[int, ...]) -> Tensor:
     batch = index.dim() - 1
     if x.is_cuda and torch.compiler.is_compiling() and sorted(axes) == list(range(batch, batch + len(axes))):
         return _index(x, index, len(axes))
-    if len(axes) == 2 and batch > 0 and x.device.type == "cpu" and not _traced():
+    if len(axes) == 2 and batch > 0 and x.device.type == "cpu" and not traced():
         entries = index.shape[:-1].numel() * x.shape[batch:].numel()
         if entries > BLOCK:
             return _gather_pair(x, index, min(axes), max(axes), blocks=-(-entries // BLOCK))

@@ -13,6 +13,7 @@ from probsym.ops import Order, descending, gram_schmidt
 from probsym.ops.eigenspaces import Eigenspaces, eigenspaces, with_gradient
 from probsym.ops.jacobi import LARGEST, jacobi
 from probsym.ops.ranks import lexicographic_ranks
+from probsym.ops.transforms import needs_gradient
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch
@@ -137,7 +138,7 @@ class Frame(Sampler):
             spaces = eigenspaces(points.mT @ points, close, _solver(points))
             simple = spaces.simple()
         vectors = spaces.vectors.unsqueeze(1)
-        if torch.is_grad_enabled() and points.requires_grad:
+        if needs_gradient(points):
             vectors = with_gradient(vectors, points.mT @ points, spaces.space)
         # noise that is projected on a space of several dimensions gives a basis of it, as a function of the space alone
         drawn = noise.completion[d].double()
