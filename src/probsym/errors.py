@@ -41,6 +41,11 @@ class DerivativeError(ProbsymError, RuntimeError):
     """A derivative was asked for that is not there."""
 
 
+class TracingError(ProbsymError, RuntimeError):
+    """What a model does cannot be written down for an export or a vmap: it depends on the numbers that come in, or the
+    format has no such operation."""
+
+
 class RankError(ProbsymError, ArithmeticError):
     """Features do not span the space and no noise was given to complete them."""
 

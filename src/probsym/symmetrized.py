@@ -17,6 +17,7 @@ from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, joint_weights, one_or_all
 from probsym.groups import Group
+from probsym.ops.precision import full_precision
 from probsym.placement import Placement
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
@@ -277,7 +278,7 @@ class Symmetrized(Saved, nn.Module):
             sampler.check_noise(batch, noise)
             return noise
         draws = self._own_samples() if samples is None else check_size(samples, "samples")
-        with torch.autocast(batch.device.type, enabled=False):
+        with full_precision(batch.device):
             return COUPLINGS[coupling](sampler, batch, draws, generator, start=start)
 
     def _draws(self, sampler: Sampler, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[Draw]:
@@ -287,14 +288,14 @@ class Symmetrized(Saved, nn.Module):
         """
         draws = noise.draws()
         if chunk is None or self.training or sampler.lists_elements or draws is None:
-            with torch.autocast(batch.device.type, enabled=False):
+            with full_precision(batch.device):
                 whole = sampler(batch, noise)
             step = chunk or whole.count
             for start in range(0, whole.count, step):
                 yield whole.chunk(start, start + step)
             return
         for start in range(0, draws, chunk):
-            with torch.autocast(batch.device.type, enabled=False):
+            with full_precision(batch.device):
                 draw = sampler(batch, noise.chunk(start, start + chunk))
             yield draw
 
@@ -302,7 +303,7 @@ class Symmetrized(Saved, nn.Module):
         """Those of all draws together."""
         total = sum(chunk.count for chunk in chunks)
         found: dict[str, Tensor] = {}
-        with torch.autocast(batch.device.type, enabled=False):
+        with full_precision(batch.device):
             for chunk in chunks:
                 for name, value in sampler.losses(batch, chunk).items():
                     share = value * (chunk.count / total)
@@ -311,11 +312,11 @@ class Symmetrized(Saved, nn.Module):
 
     def _values(self, batch: Batch, draw: Draw, extra: Mapping[str, Any] | None) -> tuple[Tensor, ...]:
         """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...)."""
-        rows = len(batch) * draw.count
+        rows = batch.count * draw.count
         folded = [x.reshape(rows, *x.shape[2:]) for x in draw.undo(batch)]
         options = {
             name: one.repeat_interleave(draw.count, 0)
-            if isinstance(one, Tensor) and one.dim() and len(one) == len(batch)
+            if isinstance(one, Tensor) and one.dim() and one.shape[0] == batch.count
             else one
             for name, one in (extra or {}).items()
         }
@@ -328,7 +329,7 @@ class Symmetrized(Saved, nn.Module):
             options[self.mask_argument] = masks if batch.mask_names else next(iter(masks.values()), None)
         outputs = as_outputs(self.base(*folded, **options), self.output_keys, len(self.signature.outputs))
         self.signature.check_outputs(outputs, batch.sizes, batch=rows)
-        return draw.apply(batch, [y.unflatten(0, (len(batch), draw.count)) for y in outputs])
+        return draw.apply(batch, [y.unflatten(0, (batch.count, draw.count)) for y in outputs])
 
     def _elements(self, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:
         found = {}

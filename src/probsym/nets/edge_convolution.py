@@ -75,7 +75,7 @@ def _pair(near: Tensor, own: Tensor, index: Tensor | None) -> Tensor:
     if index is None:
         return near.unsqueeze(3) + own.unsqueeze(1)
     found = near.flatten(1, 2).index_select(1, index.flatten())
-    return found.view(len(near), *index.shape, -1) + own.unsqueeze(1)
+    return found.view(near.shape[0], *index.shape, -1) + own.unsqueeze(1)
 
 
 def _unpair(gradient: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:

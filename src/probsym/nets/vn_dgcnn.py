@@ -11,6 +11,7 @@ from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool
 from probsym.ops.gram_schmidt import TOLERANCE
+from probsym.ops.precision import full_precision
 
 
 class VNDGCNN(RemembersArguments, nn.Module):
@@ -65,7 +66,7 @@ class VNDGCNN(RemembersArguments, nn.Module):
     def forward(self, *vectors: Tensor, mask: Tensor | None = None) -> Features:
         x = self._joined(vectors)
         check_mask(mask, x)
-        with torch.autocast(x.device.type, enabled=False):
+        with full_precision(x.device):
             return self._features(x, mask, draws=any(one.dim() == 4 for one in vectors))
 
     def _features(self, x: Tensor, mask: Tensor | None, draws: bool) -> Features:

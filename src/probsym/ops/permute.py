@@ -4,6 +4,7 @@ An index p (*batch, n) puts item `x[p[j]]` at position j. A tensor x (*batch, ..
 axes, each of equal size or of size 1; a batch axis of size 1 is shared, so that K draws read one input.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -200,7 +201,7 @@ def _gather_axes(x: Tensor, index: Tensor, axes: tuple[int, ...]) -> Tensor:
     if x.is_cuda and torch.compiler.is_compiling() and sorted(axes) == list(range(batch, batch + len(axes))):
         return _index(x, index, len(axes))
     if len(axes) == 2 and batch > 0 and x.device.type == "cpu" and not traced():
-        entries = index.shape[:-1].numel() * x.shape[batch:].numel()
+        entries = math.prod(index.shape[:-1]) * math.prod(x.shape[batch:])
         if entries > BLOCK:
             return _gather_pair(x, index, min(axes), max(axes), blocks=-(-entries // BLOCK))
     for axis in sorted(axes):
@@ -245,7 +246,7 @@ def _gather_pair(x: Tensor, index: Tensor, first: int, second: int, blocks: int)
 def _gather(x: Tensor, index: Tensor, axis: int, out: Tensor | None = None) -> Tensor:
     batch, n = index.shape[:-1], index.shape[-1]
     before, after = x.shape[len(batch) : axis], x.shape[axis + 1 :]
-    if after.numel() == 1:
+    if math.prod(after) == 1:
         rows = index.view(*batch, *(1 for _ in before), n, *after)
         x = x.expand(*batch, *x.shape[len(batch) :])
         return torch.gather(x, axis, rows.expand(*batch, *before, n, *after), out=out)
@@ -257,7 +258,7 @@ def _gather(x: Tensor, index: Tensor, axis: int, out: Tensor | None = None) -> T
 def _row_table(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     """x as a table whose rows lie behind `axis`, and which row comes to each place: (*batch, before, n)."""
     batch, n = index.shape[:-1], index.shape[-1]
-    own, before, after = x.shape[: len(batch)], x.shape[len(batch) : axis].numel(), x.shape[axis + 1 :].numel()
-    rows = own.numel() * before * n
+    own, before, after = x.shape[: len(batch)], math.prod(x.shape[len(batch) : axis]), math.prod(x.shape[axis + 1 :])
+    rows = math.prod(own) * before * n  # not `numel`, which would make one number of a size that is traced
     first = torch.arange(0, rows, n, device=x.device).view(*own, before, 1)
     return x.reshape(rows, after), first + index.unsqueeze(-2)

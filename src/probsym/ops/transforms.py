@@ -16,6 +16,17 @@ def transformed() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def hidden(x: Tensor) -> bool:
+    """Whether nobody can look at the numbers in x, since they stand for those of other calls: of a vmap or an export."""
+    if torch.compiler.is_exporting():
+        return True
+    while not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x):
+        if torch._C._functorch.is_batchedtensor(x):
+            return True
+        x = torch._C._functorch.get_unwrapped(x)
+    return False
+
+
 def needs_gradient(*tensors: Tensor) -> bool:
     """Whether a gradient is to reach one of the tensors, through any transform that is at work.
 

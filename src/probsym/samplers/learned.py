@@ -155,7 +155,7 @@ class Learned(Sampler):
         inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
         if extra:
             (axis,) = (term.axes[0] for term in self._extra_terms(signature))
-            shape = len(batch), 1, batch.sizes[axis.key], self.extra_noise
+            shape = batch.count, 1, batch.sizes[axis.key], self.extra_noise
             silent = torch.zeros(shape, dtype=batch.dtype, device=batch.device)
             inputs.insert(0, noise.inputs[0] if self.eta > 0 else silent)
         found = named_features(batch, self.net, inputs, self.input_gradient, mask=self._net_mask(batch))
@@ -182,7 +182,7 @@ class Learned(Sampler):
         if self.fixed_noise and batch.ids is not None:
             counter = counter_normal if normal else counter_uniform
             return self.eta * counter(self.seed, 4 + stream, batch.ids, start, draws, shape, batch.dtype)
-        size = (len(batch), draws, *shape)
+        size = (batch.count, draws, *shape)
         drawn = random_numbers(size, normal=normal, dtype=batch.dtype, device=batch.device, generator=generator)
         return self.eta * drawn
 

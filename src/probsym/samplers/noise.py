@@ -37,6 +37,23 @@ class Noise(NamedTuple):
         for named in self[1:]:
             yield from named.values()
 
+    def named(self) -> dict[str, Tensor]:
+        """The same as one dictionary, with names such as "inputs.0" and "ties.n"."""
+        found = {f"inputs.{i}": one for i, one in enumerate(self.inputs)}
+        for field, named in zip(self._fields[1:], self[1:], strict=True):
+            found |= {f"{field}.{key}": one for key, one in named.items()}
+        return found
+
+    @staticmethod
+    def from_named(found: Mapping[str, Tensor]) -> Noise:
+        """What `named` gives, as noise again."""
+        fields: dict[str, dict[str, Tensor]] = {field: {} for field in Noise._fields}
+        for name, one in found.items():
+            field, _, key = name.partition(".")
+            fields[field][key] = one
+        inputs = tuple(fields.pop("inputs").values())
+        return Noise(inputs, **fields)
+
     def draws(self) -> int | None:
         """How many draws it is for; None if there is nothing random."""
         return next((one.shape[1] for one in self.tensors()), None)
@@ -76,7 +93,7 @@ def tie_breaks(batch: Batch, draws: int, generator: torch.Generator | None) -> N
     completion: dict[str, Tensor] = {}
     for key, group in batch.groups.items():
         features = group.features(
-            (len(batch), draws),
+            (batch.count, draws),
             size=batch.sizes.get(key),
             dtype=batch.dtype,
             device=batch.device,
@@ -88,7 +105,7 @@ def tie_breaks(batch: Batch, draws: int, generator: torch.Generator | None) -> N
 
 def haar_elements(batch: Batch, draws: int, generator: torch.Generator | None) -> Noise:
     """Uniform elements of every bound group, about the centroid for E and SE; real items first for S."""
-    elements, shape = {}, (len(batch), draws)
+    elements, shape = {}, (batch.count, draws)
     for key, group in batch.groups.items():
         mask = batch.mask_of(key)
         masked = {} if mask is None else {"mask": mask.expand(*shape, -1)}

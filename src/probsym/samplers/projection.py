@@ -141,9 +141,9 @@ def _checked(batch: Batch, key: str, value: Tensor, draws: int) -> Tensor:
     found = tuple(value.shape)
     if value.dim() == 1 + len(shape):  # from a net that was given nothing with draws
         value = value.unsqueeze(1)
-    fits = value.dim() == 2 + len(shape) and value.shape[0] == len(batch) and value.shape[1] in (1, draws)
+    fits = value.dim() == 2 + len(shape) and value.shape[0] == batch.count and value.shape[1] in (1, draws)
     if not fits or tuple(value.shape[2:]) != shape:
-        wanted = (len(batch), draws, *shape)
+        wanted = (batch.count, draws, *shape)
         raise ShapeError(f"Expected {field} of shape {wanted} from the net for axis {key!r} (got {found})")
     if not value.is_floating_point():
         raise DtypeError(f"Expected {field} from the net to be floating (got {value.dtype})")

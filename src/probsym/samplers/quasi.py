@@ -56,10 +56,10 @@ def _points(
         )
     grid = SobolEngine(total).draw(draws, dtype=torch.float64).to(batch.device)
     shift = random_numbers(
-        (len(batch), 1, total), normal=False, dtype=torch.float64, device=batch.device, generator=generator
+        (batch.count, 1, total), normal=False, dtype=torch.float64, device=batch.device, generator=generator
     )
     parts = ((grid + shift) % 1).split(counts, -1)
-    return [part.reshape(len(batch), draws, *shape) for part, shape in zip(parts, shapes, strict=True)]
+    return [part.reshape(batch.count, draws, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _spread(u: Tensor, law: Law, dtype: torch.dtype) -> Tensor:
