@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -78,10 +78,35 @@ def program(
         )
 
 
-def onnx(model: Symmetrized, *inputs: Tensor, **options: Any) -> Any:
-    """The model as a `torch.onnx.ONNXProgram`, to be saved by its `save`; arguments are those of `program`."""
+def onnx(model: Symmetrized, *inputs: Tensor, **options: Any) -> torch.onnx.ONNXProgram:
+    """The model as ONNX, to be saved by its `save`; arguments are those of `program`.
+
+    ONNX has no eigenvalues, so that a frame of principal axes, or of a Laplacian, is refused.
+    """
     try:
-        import onnxscript  # noqa: F401, PLC0415
+        from onnxscript import opset18  # noqa: PLC0415, an extra
     except ImportError as error:
-        raise DependencyError("Expected onnxscript for ONNX (got none); pip install 'probsym[onnx]'") from error
-    return torch.onnx.export(program(model, *inputs, **options), dynamo=True, verbose=False)
+        raise DependencyError("Expected onnxscript for ONNX (got none): pip install 'probsym[onnx]'") from error
+    found = program(model, *inputs, **options)
+    if any("linalg_eigh" in str(node.target) for part in found.graph_module.modules() for node in _nodes(part)):
+        raise TracingError(f"Expected a model without eigenvalues, which ONNX has not (got {model.sampler!r})")
+    return torch.onnx.export(found, dynamo=True, verbose=False, custom_translation_table=_translations(opset18))
+
+
+def _nodes(module: nn.Module) -> list[torch.fx.Node]:
+    return list(module.graph.nodes) if isinstance(module, torch.fx.GraphModule) else []
+
+
+def _translations(op: Any) -> dict[Callable[..., Any], Callable[..., Any]]:
+    """What torch does not translate by itself."""
+
+    def sort(x: Any, stable: bool | None = None, dim: int = -1, descending: bool = False) -> tuple[Any, Any]:
+        size = op.Gather(op.Shape(x), op.Constant(value_ints=[dim]))
+        return op.TopK(x, size, axis=dim, largest=int(descending), sorted=1)  # equal ones by place, as a stable sort
+
+    def distances(x: Any, y: Any, p: float, compute_mode: int | None) -> Any:
+        apart = op.Sub(op.Unsqueeze(x, op.Constant(value_ints=[-2])), op.Unsqueeze(y, op.Constant(value_ints=[-3])))
+        return op.Sqrt(op.ReduceSum(op.Mul(apart, apart), op.Constant(value_ints=[-1]), keepdims=0))
+
+    aten = torch.ops.aten
+    return {aten.sort.stable: sort, aten._cdist_forward.default: distances}
