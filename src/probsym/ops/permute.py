@@ -97,7 +97,7 @@ def invert(index: Tensor) -> Tensor:
     tensor([1, 2, 0])
     """
     places = torch.arange(index.shape[-1], device=index.device).expand(index.shape)
-    return torch.zeros_like(index, memory_format=torch.contiguous_format).scatter_(-1, index, places)
+    return index.scatter(-1, index, places)
 
 
 def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor | None = None) -> Tensor:
