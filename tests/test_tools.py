@@ -15,10 +15,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 from probsym import Symmetrized, export, groups
 from probsym.errors import DerivativeError, TracingError
 from tests import test_input_gradients, test_symmetrized
-from tests.symmetrized_cases import SETTINGS, applies, make_inputs, make_model
+from tests.symmetrized_cases import IN_CI, SETTINGS, applies, make_inputs, make_model
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tools.md"
-IN_CI = pytest.mark.skipif(not os.environ.get("PROBSYM_TOOLS"), reason="takes long; set PROBSYM_TOOLS")
 COLUMNS = ("input gradient", "second derivative", "compile", "export", "ONNX", "torch.func", "DDP", "bf16")
 REFUSED = "refused"
 
@@ -149,6 +148,8 @@ def test_listed_orders_are_not_exported() -> None:
     model, inputs, mask = made(row)
     with pytest.raises(TracingError, match="exact=False"):
         export.program(model, *inputs, mask=mask)
+    drawing = export.program(model, *inputs, mask=mask, samples=2).module()
+    assert drawing(*inputs, mask=mask).isfinite().all()
 
 
 # ---------------------------------------------------------------------------------------------------------- ONNX
@@ -252,17 +253,15 @@ def test_vmap(row: Row) -> None:
 
     mapped = vmap(output, both)(parameters, inputs, mask, noise)
     torch.testing.assert_close(mapped, model(*inputs, mask=mask, noise=noise))
-    wanted = grad(
-        lambda some: functional_call(model, some, inputs, {"mask": mask, "noise": noise}).square().sum()
-    )(parameters)
+    wanted = grad(lambda some: functional_call(model, some, inputs, {"mask": mask, "noise": noise}).square().sum())(
+        parameters
+    )
     each = vmap(grad(loss), both)(parameters, inputs, mask, noise)
     torch.testing.assert_close({name: one.sum(0) for name, one in each.items()}, wanted)
     outside = grad(lambda some: vmap(loss, both)(some, inputs, mask, noise).sum())(parameters)
     torch.testing.assert_close(outside, wanted)
     to_inputs = grad(lambda x: vmap(loss, both)(parameters, x, mask, noise).sum())(inputs)
-    torch.testing.assert_close(
-        to_inputs, grad(lambda x: model(*x, mask=mask, noise=noise).square().sum())(inputs)
-    )
+    torch.testing.assert_close(to_inputs, grad(lambda x: model(*x, mask=mask, noise=noise).square().sum())(inputs))
 
 
 def test_listed_orders_are_not_mapped() -> None:

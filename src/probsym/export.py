@@ -90,7 +90,10 @@ def onnx(model: Symmetrized, *inputs: Tensor, **options: Any) -> torch.onnx.ONNX
     found = program(model, *inputs, **options)
     if any("linalg_eigh" in str(node.target) for part in found.graph_module.modules() for node in _nodes(part)):
         raise TracingError(f"Expected a model without eigenvalues, which ONNX has not (got {model.sampler!r})")
-    return torch.onnx.export(found, dynamo=True, verbose=False, custom_translation_table=_translations(opset18))
+    table = _translations(opset18)
+    made = torch.onnx.export(found, dynamo=True, verbose=False, custom_translation_table=table)
+    assert made is not None
+    return made
 
 
 def _nodes(module: nn.Module) -> list[torch.fx.Node]:

@@ -71,7 +71,9 @@ class MLP(RemembersArguments, nn.Module):
             if x.dim() < 1:
                 raise ShapeError(f"Expected input {i} to have a batch axis (got shape ())")
             if x.shape[0] != inputs[0].shape[0]:
-                raise ShapeError(f"Expected input {i} to have batch size {inputs[0].shape[0]} like input 0 (got {x.shape[0]})")
+                raise ShapeError(
+                    f"Expected input {i} to have batch size {inputs[0].shape[0]} like input 0 (got {x.shape[0]})"
+                )
         total = sum(math.prod(x.shape[1:]) for x in inputs)
         if total != self.widths[0]:
             shapes = ", ".join(" x ".join(str(size) for size in x.shape[1:]) or "1" for x in inputs)

@@ -151,9 +151,7 @@ class _StraightThrough(torch.autograd.Function):
 
 class _SoftProduct(torch.autograd.Function):
     @staticmethod
-    def forward(
-        x: Tensor, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, axis: int, outwards: bool
-    ) -> Tensor:
+    def forward(x: Tensor, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, axis: int, outwards: bool) -> Tensor:
         return _scaled_product(x, (points, rate, a, b), axis, outwards)
 
     @staticmethod

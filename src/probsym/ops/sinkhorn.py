@@ -52,9 +52,7 @@ class _Sinkhorn(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        points: Tensor, rate: Tensor, real: Tensor | None, steps: int, symmetric: bool
-    ) -> tuple[Tensor, ...]:
+    def forward(points: Tensor, rate: Tensor, real: Tensor | None, steps: int, symmetric: bool) -> tuple[Tensor, ...]:
         history, slopes = _scale(points, rate, real, steps, symmetric)
         return *(history[end].t().clone() for end in _ends(steps, symmetric)), history, slopes
 

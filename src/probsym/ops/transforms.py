@@ -17,7 +17,7 @@ def transformed() -> bool:
 
 
 def hidden(x: Tensor) -> bool:
-    """Whether nobody can look at the numbers in x, since they stand for those of other calls: of a vmap or an export."""
+    """Whether nobody can look at the numbers in x, which stand for those of other calls: of a vmap, or an export."""
     if torch.compiler.is_exporting():
         return True
     while not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x):
@@ -33,7 +33,8 @@ def needs_gradient(*tensors: Tensor) -> bool:
     >>> needs_gradient(torch.ones(2)), needs_gradient(torch.ones(2), torch.ones(2, requires_grad=True))
     (False, True)
     >>> found = []
-    >>> _ = torch.func.grad(lambda x: torch.vmap(lambda one: found.append(needs_gradient(one)) or one)(x).sum())(torch.ones(2))
+    >>> look = torch.vmap(lambda one: found.append(needs_gradient(one)) or one)
+    >>> _ = torch.func.grad(lambda x: look(x).sum())(torch.ones(2))
     >>> found
     [True]
     """

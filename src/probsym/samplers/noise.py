@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -60,13 +60,16 @@ class Noise(NamedTuple):
 
     def chunk(self, start: int, stop: int) -> Noise:
         """That of the draws from `start` to `stop`."""
-        named = ({key: one[:, start:stop] for key, one in each.items()} for each in self[1:])
-        return Noise(tuple(one[:, start:stop] for one in self.inputs), *named)
+        return self.map(lambda one: one[:, start:stop])
 
     def rows(self, start: int, stop: int) -> Noise:
         """That of the batch items from `start` to `stop`."""
-        named = ({key: one[start:stop] for key, one in each.items()} for each in self[1:])
-        return Noise(tuple(one[start:stop] for one in self.inputs), *named)
+        return self.map(lambda one: one[start:stop])
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Noise:
+        """The same with a function of every tensor in its place."""
+        named = ({key: function(one) for key, one in each.items()} for each in self[1:])
+        return Noise(tuple(function(one) for one in self.inputs), *named)
 
 
 class Law(NamedTuple):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from probsym.errors import RangeError
+from probsym.errors import RangeError, TracingError
 from probsym.groups.base import normal_numbers
 from probsym.ops.random_numbers import random_numbers
 from probsym.samplers.base import Sampler
@@ -53,6 +53,10 @@ def _points(
     if total > SobolEngine.MAXDIM:
         raise RangeError(
             f"Expected at most {SobolEngine.MAXDIM} random numbers a draw for coupling 'quasi' (got {total})"
+        )
+    if torch.compiler.is_exporting():
+        raise TracingError(
+            "Expected noise as an input to export coupling 'quasi' (got draws inside: Sobol sequences cannot be traced)"
         )
     grid = SobolEngine(total).draw(draws, dtype=torch.float64).to(batch.device)
     shift = random_numbers(
