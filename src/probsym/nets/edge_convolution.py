@@ -43,7 +43,7 @@ class EdgeConvolution(nn.Module):
             rows, n = x.shape[1:3]
             index = index + torch.arange(0, rows * n, n, device=x.device).view(rows, 1)
         ends = *_ends(x, self.edge.feature.weight, index), *_ends(x, self.edge.direction.weight, index)
-        # compilers and torch.func find out for themselves what to keep; the backward passes written here are not for them
+        # compilers and torch.func find out for themselves what to keep; the backward passes below are not for them
         traced = torch.compiler.is_compiling() or transformed()
         squares, products, direction_squares = _products(index, *ends) if traced else _Products.apply(index, *ends)
         a, b = self.edge.gates(squares, products, direction_squares, x, edges)

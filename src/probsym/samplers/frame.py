@@ -170,8 +170,8 @@ class Frame(Sampler):
         if self.exact:
             if hidden(classes):
                 raise TracingError(
-                    "Expected Frame(exact=False), or samples, for an export or a vmap (got a frame to list, and how many "
-                    "orders it has depends on the input)"
+                    "Expected Frame(exact=False), or samples, for an export or a vmap (got a frame to list, with a "
+                    "number of orders that depends on the input)"
                 )
             orders, weights, exact = list_orders(orders, classes, batch.masks.get(n), self.limit)
         return Draw(orders.shape[1], {n: orders}, {n: Order(orders, mask)}, weights, exact)
