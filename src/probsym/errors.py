@@ -42,8 +42,7 @@ class DerivativeError(ProbsymError, RuntimeError):
 
 
 class TracingError(ProbsymError, RuntimeError):
-    """What a model does cannot be written down for an export or a vmap: it depends on the numbers that come in, or the
-    format has no such operation."""
+    """An export or a vmap was asked for what depends on the numbers that come in, or has no place in the format."""
 
 
 class RankError(ProbsymError, ArithmeticError):
