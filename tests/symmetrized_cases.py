@@ -1,7 +1,9 @@
 """Models over every group, sampler, output and mask, for the tests of equivariance."""
 
+import os
 from dataclasses import dataclass, field
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +11,7 @@ from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.nets import Features
 
 BATCH, ITEMS, CHANNELS = 3, 5, 2
+IN_CI = pytest.mark.skipif(not os.environ.get("PROBSYM_TOOLS"), reason="takes long; set PROBSYM_TOOLS")
 
 
 @dataclass(frozen=True)

@@ -100,3 +100,28 @@ def test_the_code_about_inference_runs() -> None:
         exec(block, names)
     assert isinstance(names["samples"], int)
     assert names["samples"] > 100
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch.onnx itself
+def test_the_code_about_tools_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxscript")
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    page = (ROOT / "docs" / "tools.md").read_text()
+    model = Symmetrized(bases.MLP([12, 1]), "n c -> k", {"n": groups.S()}, samples=3)
+    names: dict[str, object] = {
+        "torch": torch,
+        "model": model,
+        "x": torch.randn(2, 4, 3),
+        "other": torch.randn(5, 4, 3),
+    }
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert len(blocks) == 3
+    exec(
+        blocks[0].replace("drawing =", "wanted = model(other, noise=noise)\nassert torch.equal(y, wanted)\ndrawing ="),
+        names,
+    )
+    for block in blocks[1:]:
+        exec(block, names)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".pt2", ".onnx"}
+    assert [len(one) for one in names["each"].values()] == [2, 2]  # type: ignore[attr-defined]

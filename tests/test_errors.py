@@ -13,6 +13,7 @@ BUILT_INS = {
     "GroupError": ValueError,
     "RangeError": ValueError,
     "DerivativeError": RuntimeError,
+    "TracingError": RuntimeError,
     "RankError": ArithmeticError,
     "NonFiniteError": ArithmeticError,
     "CheckpointError": ValueError,

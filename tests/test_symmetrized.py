@@ -2,7 +2,6 @@
 
 import copy
 import math
-import os
 
 import pytest
 import torch
@@ -583,7 +582,7 @@ def test_gradients_reach_inputs_and_net(sampler: str, setting: str) -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------- compile and export
+# ------------------------------------------------------------------------------------------- compile
 
 COMPILED = [("S", "Haar"), ("S", "Learned"), ("S x SE(3)", "Haar"), ("S x SE(3)", "Learned"), ("S", "FromHaar")]
 
@@ -623,17 +622,6 @@ def test_compile_by_inductor() -> None:
     sampler = samplers.Learned(nets.DeepSets(2, hidden=4))
     model = Symmetrized(nn.Sequential(nn.Flatten(), nn.Linear(10, 3)), "n c -> k", {"n": S}, sampler, samples=3)
     _compiled(model, [torch.randn(3, 5, 2)], None)
-
-
-@pytest.mark.parametrize(("setting", "sampler"), COMPILED)
-def test_export(setting: str, sampler: str) -> None:
-    model, inputs, mask = small(sampler, setting, torch.float32)
-    noise, other = (model.noise(*inputs, mask=mask) for _ in range(2))
-    with torch.no_grad():
-        program = torch.export.export(model, tuple(inputs), {"mask": mask, "noise": noise})
-        for one in (noise, other):
-            wanted = model(*inputs, mask=mask, noise=one)
-            torch.testing.assert_close(program.module()(*inputs, mask=mask, noise=one), wanted)
 
 
 def test_points_far_away_keep_their_digits_under_autocast() -> None:
@@ -679,30 +667,6 @@ def test_any_keyword_is_no_mask_where_none_is_given() -> None:
     model(x)
     model(x, mask=torch.ones(2, 4, dtype=torch.bool))
     assert [set(options) for options in seen] == [set(), {"mask"}]
-
-
-def _parallel_worker(rank: int, folder: str) -> None:
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    torch.manual_seed(0)
-    sampler = samplers.Learned(nets.DeepSets(2, hidden=4), tau=0.1)
-    base = nn.Sequential(nn.Flatten(), nn.Linear(8, 1))
-    model = Symmetrized(base, "n c -> k", {"n": S}, sampler, samples=3)
-    estimator = nn.parallel.DistributedDataParallel(model.estimator())
-    x = torch.randn(4, 4, 2, generator=torch.Generator().manual_seed(rank))
-    found = estimator(x, generator=torch.Generator().manual_seed(rank))
-    (found.mean.square().mean() + found.losses["entropy"]).backward()
-    gradient = torch.cat([one.grad.flatten() for one in model.parameters()])
-    torch.save(gradient, f"{folder}/{rank}.pt")
-    torch.distributed.barrier()
-    os._exit(0)  # torch can wait for itself forever while it takes apart a group that has just been used
-
-
-@pytest.mark.slow
-def test_parallel_training_with_losses_agrees_on_its_gradient(tmp_path) -> None:
-    torch.multiprocessing.spawn(_parallel_worker, (str(tmp_path),), nprocs=2)
-    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
-    assert first.abs().sum() > 0
-    torch.testing.assert_close(first, second)
 
 
 @pytest.mark.slow

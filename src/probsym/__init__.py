@@ -3,7 +3,7 @@
 phi(x) = E_{g ~ p(g|x)} [ rho_out(g) . f( rho_in(g)^-1 . x ) ]
 """
 
-from probsym import bases, errors, groups, nets, ops, samplers, testing
+from probsym import bases, errors, export, groups, nets, ops, samplers, testing
 from probsym.estimate import Estimate
 from probsym.signature import Signature
 from probsym.symmetrized import Symmetrized
@@ -14,6 +14,7 @@ __all__ = [
     "Symmetrized",
     "bases",
     "errors",
+    "export",
     "groups",
     "nets",
     "ops",

@@ -41,6 +41,10 @@ class DerivativeError(ProbsymError, RuntimeError):
     """A derivative was asked for that is not there."""
 
 
+class TracingError(ProbsymError, RuntimeError):
+    """An export or a vmap was asked for what depends on the numbers that come in, or has no place in the format."""
+
+
 class RankError(ProbsymError, ArithmeticError):
     """Features do not span the space and no noise was given to complete them."""
 

@@ -18,6 +18,7 @@ from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, joint_weights, one_or_all
 from probsym.groups import Group
+from probsym.ops.precision import full_precision
 from probsym.ops.seeded import Seeded
 from probsym.placement import Placement
 from probsym.samplers.base import Sampler
@@ -327,7 +328,7 @@ class Symmetrized(Saved, nn.Module):
         generator: Any = source
         if isinstance(source, Tensor):  # seeds, which stand in for a generator; coupled draws in a block share numbers
             generator = Seeded(source, start // (BLOCKS[coupling] or 1))
-        with torch.autocast(batch.device.type, enabled=False):
+        with full_precision(batch.device):
             return COUPLINGS[coupling](sampler, batch, draws, generator, start=start)
 
     def _draws(self, sampler: Sampler, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[tuple[Draw, bool]]:
@@ -337,14 +338,14 @@ class Symmetrized(Saved, nn.Module):
         """
         draws = noise.draws()
         if chunk is None or self.training or sampler.lists_elements or draws is None:
-            with torch.autocast(batch.device.type, enabled=False):
+            with full_precision(batch.device):
                 whole = sampler(batch, noise)
             step = chunk or whole.count
             for start in range(0, whole.count, step):
                 yield whole.chunk(start, start + step), step < whole.count
             return
         for start in range(0, draws, chunk):
-            with torch.autocast(batch.device.type, enabled=False):
+            with full_precision(batch.device):
                 draw = sampler(batch, noise.chunk(start, start + chunk))
             yield draw, chunk < draws
 
@@ -352,7 +353,7 @@ class Symmetrized(Saved, nn.Module):
         """Those of all draws together."""
         total = sum(chunk.count for chunk in chunks)
         found: dict[str, Tensor] = {}
-        with torch.autocast(batch.device.type, enabled=False):
+        with full_precision(batch.device):
             for chunk in chunks:
                 for name, value in sampler.losses(batch, chunk).items():
                     share = value * (chunk.count / total)
@@ -366,11 +367,11 @@ class Symmetrized(Saved, nn.Module):
         return self._outputs(batch, draw, extra)
 
     def _outputs(self, batch: Batch, draw: Draw, extra: Mapping[str, Any] | None) -> tuple[Tensor, ...]:
-        rows = len(batch) * draw.count
+        rows = batch.count * draw.count
         folded = [x.reshape(rows, *x.shape[2:]) for x in draw.undo(batch)]
         options = {
             name: one.repeat_interleave(draw.count, 0)
-            if isinstance(one, Tensor) and one.dim() and len(one) == len(batch)
+            if isinstance(one, Tensor) and one.dim() and one.shape[0] == batch.count
             else one
             for name, one in (extra or {}).items()
         }
@@ -383,7 +384,7 @@ class Symmetrized(Saved, nn.Module):
             options[self.mask_argument] = masks if batch.mask_names else next(iter(masks.values()), None)
         outputs = as_outputs(self.base(*folded, **options), self.output_keys, len(self.signature.outputs))
         self.signature.check_outputs(outputs, batch.sizes, batch=rows)
-        return draw.apply(batch, [y.unflatten(0, (len(batch), draw.count)) for y in outputs])
+        return draw.apply(batch, [y.unflatten(0, (batch.count, draw.count)) for y in outputs])
 
     def _elements(self, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:
         found = {}

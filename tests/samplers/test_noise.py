@@ -139,3 +139,14 @@ def test_haar_elements_put_real_items_first():
 def test_the_same_generator_gives_the_same_noise():
     for model, inputs in models(torch.float64):
         same(*(model.noise(*inputs, samples=2, generator=seeded(4)) for _ in range(2)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_names_of_all_tensors(dtype):
+    for model, inputs in models(dtype):
+        drawn = model.noise(*inputs, samples=3)
+        found = Noise.from_named(drawn.named())
+        assert len(drawn.named()) == len(list(drawn.tensors())) > 0
+        same(found, drawn)
+        assert [set(one) for one in found[1:]] == [set(one) for one in drawn[1:]]
+        same(drawn.map(lambda one: one[:1]), drawn.rows(0, 1))

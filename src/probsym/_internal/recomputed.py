@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from probsym.ops.transforms import traced
+
 T = TypeVar("T")
 
 
 def can_recompute(device: torch.device) -> bool:
-    """Whether there is a gradient to save memory for, and neither a compiler nor a CUDA graph records the calls."""
-    if not torch.is_grad_enabled() or torch.compiler.is_compiling():
+    """Whether there is a gradient to save memory for, and no compiler, transform or CUDA graph records the calls."""
+    if not torch.is_grad_enabled() or traced():
         return False
     return device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
 

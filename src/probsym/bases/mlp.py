@@ -57,7 +57,7 @@ class MLP(RemembersArguments, nn.Module):
         """Inputs (batch, ...) of widths[0] numbers an item in all; returns (batch, *shape)."""
         self._check(inputs)
         dtype = next(self.parameters()).dtype
-        batch = len(inputs[0])
+        batch = inputs[0].shape[0]
         flat = torch.cat([x.reshape(batch, math.prod(x.shape[1:])).to(dtype) for x in inputs], dim=-1)
         return self.layers(flat).reshape(batch, *self.shape)
 
@@ -70,8 +70,10 @@ class MLP(RemembersArguments, nn.Module):
                 raise DtypeError(f"Expected input {i} to be a tensor of real numbers (got {found})")
             if x.dim() < 1:
                 raise ShapeError(f"Expected input {i} to have a batch axis (got shape ())")
-            if len(x) != len(inputs[0]):
-                raise ShapeError(f"Expected input {i} to have batch size {len(inputs[0])} like input 0 (got {len(x)})")
+            if x.shape[0] != inputs[0].shape[0]:
+                raise ShapeError(
+                    f"Expected input {i} to have batch size {inputs[0].shape[0]} like input 0 (got {x.shape[0]})"
+                )
         total = sum(math.prod(x.shape[1:]) for x in inputs)
         if total != self.widths[0]:
             shapes = ", ".join(" x ".join(str(size) for size in x.shape[1:]) or "1" for x in inputs)

@@ -12,6 +12,7 @@ from torch import Tensor
 from probsym.errors import DtypeError, GroupError, RangeError, ShapeError
 from probsym.ops import Order
 from probsym.ops.argument_checks import readable
+from probsym.ops.precision import full_precision
 from probsym.ops.random_numbers import random_numbers
 
 Axis = int | tuple[int, int]
@@ -312,7 +313,7 @@ def matmul(left: Tensor, right: Tensor) -> Tensor:
     """
     if left.dtype != right.dtype:
         raise DtypeError(f"Expected two elements of one dtype (got {left.dtype} and {right.dtype})")
-    with torch.autocast(left.device.type, enabled=False):
+    with full_precision(left.device):
         return left @ right
 
 

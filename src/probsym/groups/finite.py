@@ -12,6 +12,7 @@ from probsym.errors import DtypeError, ShapeError
 from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_index, matmul
 from probsym.ops import descending
 from probsym.ops.argument_checks import check_tau
+from probsym.ops.transforms import needs_gradient
 
 CLOSE = {torch.float64: 1e-12, torch.float32: 2e-5}
 """Gaps between scores or logits, relative to the largest, that rounding may close."""
@@ -102,7 +103,8 @@ class Finite(Group):
     def straight_through(self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0) -> Tensor:
         """Weights (*batch, order): one at the projected element, with the gradient of `softmax(logits / tau)`."""
         check_tau(tau)
-        hard = torch.nn.functional.one_hot(self.project(features, noise=noise), self.order)
+        places = torch.arange(self.order, device=features.device)
+        hard = self.project(features, noise=noise).unsqueeze(-1) == places
         soft = torch.softmax(features.to(torch.promote_types(features.dtype, torch.float32)) / tau, dim=-1)
         return hard.to(soft.dtype) + (soft - soft.detach())
 
@@ -110,7 +112,7 @@ class Finite(Group):
         self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0, mask: Tensor | None = None
     ) -> tuple[Tensor, Carrier]:
         g = self.project(features, noise=noise)
-        if torch.is_grad_enabled() and features.requires_grad:
+        if needs_gradient(features):
             return g, self.straight_through(features, noise=noise, tau=tau)
         return g, g
 

@@ -13,6 +13,7 @@ from probsym.groups.base import Axis, Carrier, Group, check_axis, check_index, j
 from probsym.groups.finite import too_close
 from probsym.ops import Order, SoftSort, descending, invert, soft_sort
 from probsym.ops.permute import check_permutation, inverted, moved
+from probsym.ops.transforms import hidden
 
 LARGEST_LISTED = 10
 MOST_STRATIFIED = 7
@@ -172,7 +173,7 @@ class S(Group):
         comes equally often.
         """
         mask = mask.unsqueeze(1)
-        scores = torch.zeros(len(mask), len(listed), mask.shape[-1], device=listed.device)
+        scores = torch.zeros(mask.shape[0], len(listed), mask.shape[-1], device=listed.device)
         scores[..., : listed.shape[-1]] = -listed.to(scores.dtype)
         first = descending(torch.zeros(mask.shape, device=mask.device), mask).expand(scores.shape)
         return self.project(moved(scores, inverted(first)), mask=mask)
@@ -195,8 +196,9 @@ class S(Group):
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
     ) -> tuple[Tensor, int]:
         real = torch.full((batch,), _known(size), device=device) if mask is None else mask.sum(-1)
-        if bool((real > MOST_STRATIFIED).any()):
-            raise GroupError(f"Expected at most {MOST_STRATIFIED} items to stratify (got {int(real.max())})")
+        may = _known(size) > MOST_STRATIFIED
+        if may and (mask is None or hidden(mask) or bool((real > MOST_STRATIFIED).any())):
+            raise GroupError(f"Expected at most {MOST_STRATIFIED} items to stratify (got {_known(size)})")
         orders = [math.factorial(items) for items in range(MOST_STRATIFIED + 1)]
         return torch.tensor(orders, device=device)[real].unsqueeze(-1), orders[min(_known(size), MOST_STRATIFIED)]
 

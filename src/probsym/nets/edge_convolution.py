@@ -14,6 +14,7 @@ from torch.nn.functional import linear
 
 from probsym._internal.checks import check_size
 from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool
+from probsym.ops.transforms import transformed
 
 ALL_PAIRS = 16
 """Up to so many points every pair is an edge, used or not: cheaper than gathering neighbours."""
@@ -45,8 +46,8 @@ class EdgeConvolution(nn.Module):
             rows, n = x.shape[1:3]
             index = index + torch.arange(0, rows * n, n, device=x.device).view(rows, 1)
         ends = *_ends(x, self.edge.feature.weight, index), *_ends(x, self.edge.direction.weight, index)
-        # a compiler finds out for itself what to keep, and is not to be led by the backward passes written here
-        traced = torch.compiler.is_compiling()
+        # compilers and torch.func find out for themselves what to keep; the backward passes below are not for them
+        traced = torch.compiler.is_compiling() or transformed()
         squares, products, direction_squares = _products(index, *ends) if traced else _Products.apply(index, *ends)
         a, b = self.edge.gates(squares, products, direction_squares, x, edges)
         if self.factor is not None and scalars is not None:
@@ -81,7 +82,7 @@ def _pair(near: Tensor, own: Tensor, index: Tensor | None) -> Tensor:
     if index is None:
         return near.unsqueeze(3) + own.unsqueeze(1)
     found = near.flatten(1, 2).index_select(1, index.flatten())
-    return found.view(len(near), *index.shape, -1) + own.unsqueeze(1)
+    return found.view(near.shape[0], *index.shape, -1) + own.unsqueeze(1)
 
 
 def _unpair(gradient: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from probsym.errors import DeviceError, ShapeError
 from probsym.groups import Group
 from probsym.nets.features import Features, check_dropout, check_input, check_mask, misread
 from probsym.ops.masked_batch_norm import MaskedBatchNorm
+from probsym.ops.transforms import traced
 from probsym.signature import Term
 
 
@@ -67,7 +68,7 @@ class GIN(RemembersArguments, nn.Module):
         hidden = torch.cat([nodes, self.virtual.expand(batch, 1, draws, -1)], dim=1)
         real = None if mask is None else torch.cat([mask, mask.new_ones(batch, 1)], dim=1).unsqueeze(-1)
         packing = None
-        if real is not None and real.device.type == "cpu" and not torch.compiler.is_compiling():
+        if real is not None and real.device.type == "cpu" and not traced():
             # rows without padding are fewer and need no masks; how many there are would have to be asked of a GPU
             packing = real.flatten().nonzero().squeeze(1)
         for layer in self.layers:

@@ -92,9 +92,9 @@ class Lifted(RemembersArguments, nn.Module):
             found = self.net(rows)
         else:
             found = self.net(rows, mask=self._spread(mask, x, len(leading), len(undo)))
-        if tuple(found.shape) not in ((len(rows),), (len(rows), 1)):
+        if tuple(found.shape) not in ((rows.shape[0],), (rows.shape[0], 1)):
             raise ShapeError(
-                f"Expected the net to give one number for each of {len(rows)} rows (got {tuple(found.shape)})"
+                f"Expected the net to give one number for each of {rows.shape[0]} rows (got {tuple(found.shape)})"
             )
         return Features(logits=found.reshape(len(undo), *leading).movedim(0, -1))
 

@@ -14,6 +14,7 @@ from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask, misread
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool
 from probsym.ops.gram_schmidt import TOLERANCE
+from probsym.ops.precision import full_precision
 from probsym.signature import Term
 
 
@@ -97,7 +98,7 @@ class VNDGCNN(RemembersArguments, nn.Module):
         x = self._joined(inputs[: self.in_channels])
         scalars = self._joined_scalars(inputs[self.in_channels :], x)
         check_mask(mask, x)
-        with torch.autocast(x.device.type, enabled=False):
+        with full_precision(x.device):
             return self._features(x, scalars, mask, draws=any(one.dim() == 4 for one in inputs))
 
     def _features(self, x: Tensor, scalars: Tensor | None, mask: Tensor | None, draws: bool) -> Features:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from probsym.errors import RangeError
+from probsym.ops.transforms import traced
 
 SMALLEST_TAU, LARGEST_TAU = 1e-20, 1e20
 """Temperatures by which float32 can be divided."""
@@ -17,14 +17,7 @@ def readable(*tensors: Tensor) -> bool:
     >>> readable(torch.zeros(2)), readable(torch.zeros(2, device="meta"))
     (True, False)
     """
-    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
-        return False
-    return all(
-        x.device.type == "cpu"
-        and type(x) in (Tensor, nn.Parameter)
-        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
-        for x in tensors
-    )
+    return not traced() and all(x.device.type == "cpu" and type(x) in (Tensor, nn.Parameter) for x in tensors)
 
 
 def check_tau(tau: float) -> None:

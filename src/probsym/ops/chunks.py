@@ -142,7 +142,7 @@ def _product_sum(left: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
     """`sum_i left_i @ right_i^T`."""
     total = torch.bmm(left[0], right[0].transpose(1, 2))
     for one, other in zip(left[1:], right[1:], strict=True):
-        total.baddbmm_(one, other.transpose(1, 2))
+        total = torch.baddbmm(total, one, other.transpose(1, 2))
     return total
 
 

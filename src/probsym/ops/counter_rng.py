@@ -35,7 +35,7 @@ def counter_uniform(
     key = sum((one * _signed(step) for one, step in zip(place, _STEPS, strict=False)), start=torch.zeros_like(entries))
     key = _mixed(key + _signed(seed * _STEPS[3] + stream * _STEPS[4]))
     bits = 24 if dtype == torch.float32 else 53
-    return (_shifted(_mixed(key), 64 - bits).to(dtype) * 2.0**-bits).view(len(ids), draws, *shape)
+    return (_shifted(_mixed(key), 64 - bits).to(dtype) * 2.0**-bits).view(ids.shape[0], draws, *shape)
 
 
 def counter_normal(

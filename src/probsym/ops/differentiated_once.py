@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DerivativeError
+from probsym.ops.transforms import needs_gradient
 
 
 def differentiated_once(what: str, found: tuple[Tensor, ...], *sources: Tensor) -> tuple[Tensor, ...]:
@@ -13,16 +14,21 @@ def differentiated_once(what: str, found: tuple[Tensor, ...], *sources: Tensor) 
 
     `sources` are the tensors that it was made from.
     """
-    if not torch.is_grad_enabled() or not any(one.requires_grad for one in sources):
+    if not needs_gradient(*sources):
         return found
     return _Refused.apply(what, len(found), *(one.detach() for one in found), *sources)
 
 
 class _Refused(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, what: str, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.what = what
+    def forward(what: str, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(one.clone() for one in tensors[:count])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.what = inputs[0]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> None:

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from probsym.errors import DtypeError, RankError, ShapeError
 from probsym.ops.permute import broadcasts
+from probsym.ops.precision import full_precision
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8}
 
@@ -30,7 +31,7 @@ def gram_schmidt(features: Tensor, noise: Tensor | None = None) -> Tensor:
     features = features / torch.where(scale > 0, scale, 1)
     least = TOLERANCE[features.dtype] * torch.linalg.matrix_norm(features.detach())
     frame = features[..., :0]
-    with torch.autocast(features.device.type, enabled=False):
+    with full_precision(features.device):
         for column in range(features.shape[-1]):
             rest = _remainder(features[..., column, None], frame)
             missing = torch.linalg.vector_norm(rest.detach(), dim=(-2, -1)) <= least

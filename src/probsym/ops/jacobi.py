@@ -1,5 +1,7 @@
 """Eigenvalues and eigenvectors of small symmetric matrices, with nothing to wait for on a GPU."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -30,7 +32,7 @@ def jacobi(matrix: Tensor) -> tuple[Tensor, Tensor]:
     _check(matrix)
     batch, d = matrix.shape[:-2], matrix.shape[-1]
     even = d + d % 2  # columns turn in pairs; one of zeros is never turned
-    entries = matrix.reshape(batch.numel(), d, d).movedim(0, -1)  # along the batch memory is read in one go
+    entries = matrix.reshape(math.prod(batch), d, d).movedim(0, -1)  # along the batch memory is read in one go
     entries = torch.nn.functional.pad(entries, (0, 0, 0, even - d, 0, even - d))
     least = torch.finfo(matrix.dtype).eps * entries.abs().amax((0, 1))
     start = torch.eye(even, dtype=matrix.dtype, device=matrix.device).unsqueeze(-1).expand_as(entries)

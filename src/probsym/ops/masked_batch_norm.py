@@ -1,5 +1,6 @@
 """Batch normalisation that padding does not enter, and that several processes compute as one."""
 
+import math
 from typing import Any
 
 import torch
@@ -98,7 +99,7 @@ class MaskedBatchNorm(nn.Module):
             own = mask.shape
             if len(own) != x.dim() - 1 or any(a not in (1, b) for a, b in zip(own, x.shape, strict=False)):
                 raise MaskError(f"Expected mask to broadcast to {tuple(x.shape[:-1])} (got {tuple(own)})")
-        return x.shape[:-1].numel()
+        return math.prod(x.shape[:-1])
 
 
 def _sum_rows(x: Tensor) -> Tensor:

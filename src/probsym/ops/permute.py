@@ -4,6 +4,7 @@ An index p (*batch, n) puts item `x[p[j]]` at position j. A tensor x (*batch, ..
 axes, each of equal size or of size 1; a batch axis of size 1 is shared, so that K draws read one input.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
 from probsym.ops.argument_checks import readable
+from probsym.ops.transforms import traced, transformed
 
 BLOCK = 1 << 20
 """Entries of a tensor that are moved along two axes at a time: four megabytes of float32."""
@@ -102,7 +104,7 @@ def invert(index: Tensor) -> Tensor:
 def inverted(index: Tensor) -> Tensor:
     """`invert` of what is known to be a permutation."""
     places = torch.arange(index.shape[-1], device=index.device).expand(index.shape)
-    return torch.zeros_like(index, memory_format=torch.contiguous_format).scatter_(-1, index, places)
+    return index.scatter(-1, index, places)
 
 
 def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor | None = None) -> Tensor:
@@ -126,7 +128,7 @@ def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor 
 def moved(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor | None = None) -> Tensor:
     """`take` by what is known to be a permutation."""
     axes = resolve_axes(x, index, axis)
-    if torch.is_grad_enabled() and x.requires_grad:
+    if torch.is_grad_enabled() and x.requires_grad and not transformed():
         return _Take.apply(x, index, axes, keep)
     return _gather_axes(kept(x, keep, axes), index, axes)
 
@@ -226,16 +228,12 @@ class _Take(torch.autograd.Function):
         return (gradient.sum(shared, keepdim=True) if shared else gradient), None, None, None
 
 
-def _traced() -> bool:
-    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-
-
 def _gather_axes(x: Tensor, index: Tensor, axes: tuple[int, ...]) -> Tensor:
     batch = index.dim() - 1
     if x.is_cuda and torch.compiler.is_compiling() and sorted(axes) == list(range(batch, batch + len(axes))):
         return _index(x, index, len(axes))
-    if len(axes) == 2 and batch > 0 and x.device.type == "cpu" and not _traced():
-        entries = index.shape[:-1].numel() * x.shape[batch:].numel()
+    if len(axes) == 2 and batch > 0 and x.device.type == "cpu" and not traced():
+        entries = math.prod(index.shape[:-1]) * math.prod(x.shape[batch:])
         if entries > BLOCK:
             return _gather_pair(x, index, min(axes), max(axes), blocks=-(-entries // BLOCK))
     for axis in sorted(axes):
@@ -280,7 +278,7 @@ def _gather_pair(x: Tensor, index: Tensor, first: int, second: int, blocks: int)
 def _gather(x: Tensor, index: Tensor, axis: int, out: Tensor | None = None) -> Tensor:
     batch, n = index.shape[:-1], index.shape[-1]
     before, after = x.shape[len(batch) : axis], x.shape[axis + 1 :]
-    if after.numel() == 1:
+    if math.prod(after) == 1:
         rows = index.view(*batch, *(1 for _ in before), n, *after)
         x = x.expand(*batch, *x.shape[len(batch) :])
         return torch.gather(x, axis, rows.expand(*batch, *before, n, *after), out=out)
@@ -292,7 +290,7 @@ def _gather(x: Tensor, index: Tensor, axis: int, out: Tensor | None = None) -> T
 def _row_table(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     """x as a table whose rows lie behind `axis`, and which row comes to each place: (*batch, before, n)."""
     batch, n = index.shape[:-1], index.shape[-1]
-    own, before, after = x.shape[: len(batch)], x.shape[len(batch) : axis].numel(), x.shape[axis + 1 :].numel()
-    rows = own.numel() * before * n
+    own, before, after = x.shape[: len(batch)], math.prod(x.shape[len(batch) : axis]), math.prod(x.shape[axis + 1 :])
+    rows = math.prod(own) * before * n  # not `numel`, which would make one number of a size that is traced
     first = torch.arange(0, rows, n, device=x.device).view(*own, before, 1)
     return x.reshape(rows, after), first + index.unsqueeze(-2)

@@ -16,7 +16,7 @@ def ranks(values: Tensor, tolerance: Tensor | float = 0.0) -> Tensor:
     ordered, index = values.sort(-1, descending=True)
     apart = ordered[..., :-1] - ordered[..., 1:] > tolerance
     first = torch.zeros_like(index[..., :1], dtype=torch.bool)
-    return torch.zeros_like(index).scatter_(-1, index, torch.cat([first, apart], -1).long().cumsum(-1))
+    return index.scatter(-1, index, torch.cat([first, apart], -1).long().cumsum(-1))
 
 
 def lexicographic_ranks(keys: Tensor, tolerance: Tensor | float = 0.0, mask: Tensor | None = None) -> Tensor:

@@ -6,11 +6,13 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from torch.utils._pytree import tree_map
 
 from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product, sums_of
 from probsym.ops.differentiated_once import differentiated_once
 from probsym.ops.moments import moments
 from probsym.ops.sinkhorn import sinkhorn
+from probsym.ops.transforms import fold_rows
 
 
 class Settings(NamedTuple):
@@ -103,13 +105,18 @@ def soft_product(x: Tensor, relaxation: Relaxation, axis: int, outwards: bool) -
 
 def entropy(relaxation: Relaxation) -> Tensor:
     """`-sum P^ log P^`, (rows,): the sum of the row entropies, and as well that of the column entropies."""
-    return _Entropy.apply(*relaxation)
+    return _Entropy.apply(*relaxation)[0]
+
+
+def _by_rows(function: type[torch.autograd.Function], size: int, in_dims: tuple[int | None, ...], given: Any) -> Any:
+    """A function of rows, for the rows of all calls of a vmap at once."""
+    found = function.apply(*fold_rows(size, in_dims, given))
+    return tree_map(lambda one: one.unflatten(0, (size, -1)), found)
 
 
 class _StraightThrough(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
         x: Tensor,
         points: Tensor,
         rate: Tensor,
@@ -119,9 +126,16 @@ class _StraightThrough(torch.autograd.Function):
         outwards: bool,
         low: torch.dtype | None,
     ) -> Tensor:
-        ctx.save_for_backward(x if low is None else _outermost(x, axes, low)[0], points, rate, a, b)
-        ctx.axes, ctx.outwards, ctx.low = axes, outwards, low
         return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, *kernel, ctx.axes, ctx.outwards, ctx.low = inputs
+        ctx.save_for_backward(x if ctx.low is None else _outermost(x, ctx.axes, ctx.low)[0], *kernel)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Tensor, int]:
+        return _by_rows(_StraightThrough, info.batch_size, in_dims, given), 0
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -137,12 +151,18 @@ class _StraightThrough(torch.autograd.Function):
 
 class _SoftProduct(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, axis: int, outwards: bool
-    ) -> Tensor:
-        ctx.save_for_backward(x, points, rate, a, b)
-        ctx.axes, ctx.outwards = (axis,), outwards
+    def forward(x: Tensor, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, axis: int, outwards: bool) -> Tensor:
         return _scaled_product(x, (points, rate, a, b), axis, outwards)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        *tensors, axis, ctx.outwards = inputs
+        ctx.axes = (axis,)
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Tensor, int]:
+        return _by_rows(_SoftProduct, info.batch_size, in_dims, given), 0
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -153,11 +173,19 @@ class _SoftProduct(torch.autograd.Function):
 
 class _Entropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, points: Tensor, rate: Tensor, a: Tensor, b: Tensor, normalised: bool) -> Tensor:
+    def forward(points: Tensor, rate: Tensor, a: Tensor, b: Tensor, normalised: bool) -> tuple[Tensor, ...]:
         with torch.autocast(points.device.type, enabled=False):
             value, sums = entropy_sums(points, rate, a, b, normalised)
-            ctx.save_for_backward(points, rate, a, b, *_from_sums(sums, points, rate))
-        return value
+            return value, *_from_sums(sums, points, rate)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*inputs[:4], *output[1:])
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        return _by_rows(_Entropy, info.batch_size, in_dims, given), (0,) * 5
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from probsym.ops import sinkhorn_doubling
 from probsym.ops.differentiated_once import differentiated_once
+from probsym.ops.transforms import calls_first, fold_rows
 
 LONGEST_FUSED = 2048
 """Points of a line up to which a GPU keeps all of it in registers."""
@@ -39,7 +40,8 @@ def sinkhorn(
     tensor([1.0000, 1.0000, 1.0000])
     """
     steps = iterations if symmetric else 2 * iterations
-    return _Sinkhorn.apply(points, rate, real, steps, symmetric)
+    a, b, *_ = _Sinkhorn.apply(points, rate, real, steps, symmetric)
+    return a, b
 
 
 class _Sinkhorn(torch.autograd.Function):
@@ -50,17 +52,25 @@ class _Sinkhorn(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, points: Tensor, rate: Tensor, real: Tensor | None, steps: int, symmetric: bool
-    ) -> tuple[Tensor, ...]:
+    def forward(points: Tensor, rate: Tensor, real: Tensor | None, steps: int, symmetric: bool) -> tuple[Tensor, ...]:
         history, slopes = _scale(points, rate, real, steps, symmetric)
-        ctx.save_for_backward(points, rate, real, history, slopes)
-        ctx.symmetric = symmetric
-        return tuple(history[end].t().clone() for end in _ends(steps, symmetric))
+        return *(history[end].t().clone() for end in _ends(steps, symmetric)), history, slopes
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        points, rate, real, _, ctx.symmetric = inputs
+        ctx.mark_non_differentiable(*output[2:])
+        ctx.save_for_backward(points, rate, real, *output[2:])
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        a, b, *saved = _Sinkhorn.apply(*fold_rows(info.batch_size, in_dims, given))
+        size = (info.batch_size, -1)
+        return (*(one.unflatten(0, size) for one in (a, b)), *(one.unflatten(2, size) for one in saved)), (0, 0, 2, 2)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        grad_a, grad_b = gradients
+        grad_a, grad_b, *_ = gradients
         points, rate, real, history, slopes = ctx.saved_tensors
         with torch.no_grad():
             place = _unscale(points, rate, real, history, slopes, grad_a, grad_b, ctx.symmetric)
@@ -113,6 +123,19 @@ def _unscale(
 ) -> Tensor:
     row_end, _ = _ends(slopes.shape[0], symmetric)
     return _backend(points).unscale(points, rate, real, history, slopes, grad_a, grad_b, symmetric, row_end)
+
+
+@_unscale.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Tensor, int]:
+    """Only the way back is called by torch.func alone: on the way there it goes through `_Sinkhorn`."""
+    size, rows_last = info.batch_size, (3, 4)
+    folded = [
+        calls_first(size, one, axis).movedim(0, -2).flatten(-2)
+        if i in rows_last
+        else fold_rows(size, (axis,), (one,))[0]
+        for i, (one, axis) in enumerate(zip(given, in_dims, strict=True))
+    ]
+    return _unscale(*folded).unflatten(0, (size, -1)), 0
 
 
 @_unscale.register_fake

@@ -14,6 +14,7 @@ from probsym.ops.argument_checks import check_iterations, check_tau
 from probsym.ops.order import Order
 from probsym.ops.permute import check_order, descending, moved
 from probsym.ops.relaxation import Relaxation, Settings
+from probsym.ops.transforms import needs_gradient
 
 
 def soft_sort(
@@ -68,7 +69,7 @@ def soft_sort(
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
     if relax is None:
-        relax = torch.is_grad_enabled() and scores.requires_grad
+        relax = needs_gradient(scores)
     order = SoftSort(
         scores=scores,
         index=descending(scores.detach(), mask, ties),

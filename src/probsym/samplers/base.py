@@ -99,8 +99,8 @@ class Sampler(RemembersArguments, nn.Module, ABC):
                 f"(got {found[0]}, {sorted(found[1])}, {sorted(found[2])})"
             )
         for one in noise.tensors():
-            if one.shape[0] != len(batch):
-                raise ShapeError(f"Expected noise for a batch of {len(batch)} (got {one.shape[0]})")
+            if one.shape[0] != batch.count:
+                raise ShapeError(f"Expected noise for a batch of {batch.count} (got {one.shape[0]})")
 
     def move(self, signature: Signature, g: Mapping[str, Tensor], noise: Noise) -> Noise:
         """The noise that belongs to the input moved by g, elements (B, ...) by axis."""

@@ -65,8 +65,13 @@ class Batch:
                     ready[i] = translate(ready[i], term, key, -centroids[key], masks)
         return replace(self, inputs=tuple(ready), centroids=centroids)
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many items it has. Where a batch of any size is traced, `len` would be that of the example."""
         return self.inputs[0].shape[0]
+
+    def __len__(self) -> int:
+        return self.count
 
     @property
     def groups(self) -> dict[str, Group]:

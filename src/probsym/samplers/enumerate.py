@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError, RangeError
+from probsym.ops.transforms import hidden
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
@@ -67,13 +68,13 @@ class Enumerate(Sampler):
             total,
             elements,
             {key: groups[key].carrier(g, mask=batch.mask_of(key)) for key, g in elements.items()},
-            exact=torch.ones(len(batch), dtype=torch.bool, device=batch.device),
+            exact=torch.ones(batch.count, dtype=torch.bool, device=batch.device),
         )
 
 
 def _most_items(batch: Batch, key: str) -> int:
-    """The largest number of real items on an axis."""
-    if key not in batch.masks or len(batch) == 0:
+    """The largest number of real items on an axis, or of all where masks cannot be looked at."""
+    if key not in batch.masks or batch.count == 0 or hidden(batch.masks[key]):
         return batch.sizes[key]
     return max(1, int(batch.masks[key].sum(-1).max()))
 
@@ -84,4 +85,4 @@ def _elements(batch: Batch, key: str, most: int | None) -> Tensor:
     listed = group.elements(size=most or batch.sizes.get(key), device=batch.device)
     if key in batch.masks:
         return group.among_real(listed, batch.masks[key])
-    return listed.unsqueeze(0).expand(len(batch), *listed.shape)
+    return listed.unsqueeze(0).expand(batch.count, *listed.shape)

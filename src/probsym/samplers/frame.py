@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from probsym.errors import GroupError, RangeError, ShapeError, SignatureError
+from probsym.errors import GroupError, RangeError, ShapeError, SignatureError, TracingError
 from probsym.groups.orthogonal import determinant_sign
 from probsym.ops import Order, descending, gram_schmidt
 from probsym.ops.eigenspaces import Eigenspaces, eigenspaces, with_gradient
 from probsym.ops.jacobi import LARGEST, jacobi
 from probsym.ops.ranks import lexicographic_ranks
+from probsym.ops.transforms import hidden, needs_gradient
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch
@@ -139,7 +140,7 @@ class Frame(Sampler):
             spaces = eigenspaces(points.mT @ points, close, _solver(points))
             simple = spaces.simple()
         vectors = spaces.vectors.unsqueeze(1)
-        if torch.is_grad_enabled() and points.requires_grad:
+        if needs_gradient(points):
             vectors = with_gradient(vectors, points.mT @ points, spaces.space)
         # noise that is projected on a space of several dimensions gives a basis of it, as a function of the space alone
         drawn = noise.completion[d].double()
@@ -169,6 +170,11 @@ class Frame(Sampler):
         mask, weights, exact = batch.mask_of(n), None, None
         orders = _ordered(classes.unsqueeze(1), ties, mask)
         if self.exact:
+            if hidden(classes):
+                raise TracingError(
+                    "Expected Frame(exact=False), or samples, for an export or a vmap (got a frame to list, with a "
+                    "number of orders that depends on the input)"
+                )
             orders, weights, exact = list_orders(orders, classes, batch.masks.get(n), self.limit)
         return Draw(orders.shape[1], {n: orders}, {n: Order(orders, mask)}, weights, exact)
 
@@ -208,7 +214,7 @@ def _solver(points: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
 
 def _closeness(points: Tensor, centroid: Tensor | None, dtype: torch.dtype) -> Tensor:
     """What counts as equal for points (B, m, d), relative to their size: (B, 1); more where centring lost digits."""
-    close = torch.full((len(points), 1), CLOSE[dtype], dtype=torch.float64, device=points.device)
+    close = torch.full((points.shape[0], 1), CLOSE[dtype], dtype=torch.float64, device=points.device)
     if centroid is None:
         return close
     size = torch.linalg.vector_norm(points, dim=-1).amax(1, keepdim=True)

@@ -85,7 +85,7 @@ class FromHaar(Sampler):
             masks = {name: mask.flatten(0, 1) for name, mask in side.masks(batch).items()}
             options["mask"] = masks if len(masks) > 1 else next(iter(masks.values()), None)
         named = named_features(batch, self.net, inputs, self.input_gradient, **options)
-        features = by_axis(batch, _unfolded(named, len(batch), side.count), side.count)
+        features = by_axis(batch, _unfolded(named, batch.count, side.count), side.count)
         groups = batch.groups
         there = {key: groups[key].move(side.elements[key], z) for key, z in features.items()}
         return project(batch, there, noise, side.count, tau=self.tau)
@@ -99,7 +99,7 @@ def _unfolded(found: Any, items: int, draws: int) -> Any:
 
     def unfold(value: Any) -> Any:
         if isinstance(value, Tensor):
-            return value.unflatten(0, (items, draws)) if value.dim() and len(value) == items * draws else value
+            return value.unflatten(0, (items, draws)) if value.dim() and value.shape[0] == items * draws else value
         return {key: unfold(one) for key, one in value.items()} if isinstance(value, Mapping) else value
 
     if isinstance(found, Features):

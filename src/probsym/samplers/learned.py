@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from probsym.errors import GroupError, RangeError, SignatureError
-from probsym.ops.counter_rng import counter_normal, counter_uniform
 from probsym.ops.argument_checks import check_tau
+from probsym.ops.counter_rng import counter_normal, counter_uniform
 from probsym.ops.random_numbers import random_numbers
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads, check_net
@@ -157,7 +157,7 @@ class Learned(Sampler):
         inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
         if extra:
             (axis,) = (term.axes[0] for term in self._extra_terms(signature))
-            shape = len(batch), 1, batch.sizes[axis.key], self.extra_noise
+            shape = batch.count, 1, batch.sizes[axis.key], self.extra_noise
             silent = torch.zeros(shape, dtype=batch.dtype, device=batch.device)
             inputs.insert(0, noise.inputs[0] if self.eta > 0 else silent)
         found = named_features(batch, self.net, inputs, self.input_gradient, mask=self._net_mask(batch))
@@ -184,7 +184,7 @@ class Learned(Sampler):
         if self.fixed_noise and batch.ids is not None:
             counter = counter_normal if normal else counter_uniform
             return self.eta * counter(self.seed, 4 + stream, batch.ids, start, draws, shape, batch.dtype)
-        size, source = (len(batch), draws, *shape), noises.along(generator, batch, term.names)
+        size, source = (batch.count, draws, *shape), noises.along(generator, batch, term.names)
         drawn = random_numbers(size, normal=normal, dtype=batch.dtype, device=batch.device, generator=source)
         return self.eta * drawn
 

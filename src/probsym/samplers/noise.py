@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -39,19 +39,39 @@ class Noise(NamedTuple):
         for named in self[1:]:
             yield from named.values()
 
+    def named(self) -> dict[str, Tensor]:
+        """The same as one dictionary, with names such as "inputs.0" and "ties.n"."""
+        found = {f"inputs.{i}": one for i, one in enumerate(self.inputs)}
+        for field, named in zip(self._fields[1:], self[1:], strict=True):
+            found |= {f"{field}.{key}": one for key, one in named.items()}
+        return found
+
+    @staticmethod
+    def from_named(found: Mapping[str, Tensor]) -> Noise:
+        """What `named` gives, as noise again."""
+        fields: dict[str, dict[str, Tensor]] = {field: {} for field in Noise._fields}
+        for name, one in found.items():
+            field, _, key = name.partition(".")
+            fields[field][key] = one
+        inputs = tuple(fields.pop("inputs").values())
+        return Noise(inputs, **fields)
+
     def draws(self) -> int | None:
         """How many draws it is for; None if there is nothing random."""
         return next((one.shape[1] for one in self.tensors()), None)
 
     def chunk(self, start: int, stop: int) -> Noise:
         """That of the draws from `start` to `stop`."""
-        named = ({key: one[:, start:stop] for key, one in each.items()} for each in self[1:])
-        return Noise(tuple(one[:, start:stop] for one in self.inputs), *named)
+        return self.map(lambda one: one[:, start:stop])
 
     def rows(self, start: int, stop: int) -> Noise:
         """That of the batch items from `start` to `stop`."""
-        named = ({key: one[start:stop] for key, one in each.items()} for each in self[1:])
-        return Noise(tuple(one[start:stop] for one in self.inputs), *named)
+        return self.map(lambda one: one[start:stop])
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Noise:
+        """The same with a function of every tensor in its place."""
+        named = ({key: function(one) for key, one in each.items()} for each in self[1:])
+        return Noise(tuple(function(one) for one in self.inputs), *named)
 
 
 class Law(NamedTuple):
@@ -90,7 +110,7 @@ def tie_breaks(batch: Batch, draws: int, generator: torch.Generator | None) -> N
     completion: dict[str, Tensor] = {}
     for key, group in batch.groups.items():
         features = group.features(
-            (len(batch), draws),
+            (batch.count, draws),
             size=batch.sizes.get(key),
             dtype=batch.dtype,
             device=batch.device,
@@ -102,7 +122,7 @@ def tie_breaks(batch: Batch, draws: int, generator: torch.Generator | None) -> N
 
 def haar_elements(batch: Batch, draws: int, generator: torch.Generator | None) -> Noise:
     """Uniform elements of every bound group, about the centroid for E and SE; real items first for S."""
-    elements, shape = {}, (len(batch), draws)
+    elements, shape = {}, (batch.count, draws)
     for key, group in batch.groups.items():
         mask = batch.mask_of(key)
         masked = {} if mask is None else {"mask": mask.expand(*shape, -1)}

@@ -15,6 +15,7 @@ from probsym.groups import Group
 from probsym.groups.base import Carrier
 from probsym.nets.features import Features
 from probsym.ops.ranks import merged_ties
+from probsym.ops.transforms import needs_gradient, traced
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
@@ -37,7 +38,7 @@ def named_features(
     and inputs require a gradient, it is called twice. `options` are given to the net by keyword.
     """
     call = partial(net, **options)
-    if input_gradient or not torch.is_grad_enabled() or not any(x.requires_grad for x in inputs):
+    if input_gradient or not needs_gradient(*inputs):
         return call(*inputs)
     compared = {group.compares_features for group in batch.groups.values()}
     still = [x.detach() for x in inputs]
@@ -60,7 +61,7 @@ def _without_trace(net: Callable[..., Any], device: torch.device) -> Iterator[No
 
     Compiled code, which cannot be taken back, goes on as after two calls.
     """
-    if not isinstance(net, nn.Module) or not net.training or torch.compiler.is_compiling():
+    if not isinstance(net, nn.Module) or not net.training or traced():
         yield
         return
     before = [(buffer, buffer.clone()) for buffer in net.buffers()]
@@ -133,9 +134,9 @@ def _checked(batch: Batch, key: str, value: Tensor, draws: int) -> Tensor:
     found = tuple(value.shape)
     if value.dim() == 1 + len(shape):  # from a net that was given nothing with draws
         value = value.unsqueeze(1)
-    fits = value.dim() == 2 + len(shape) and value.shape[0] == len(batch) and value.shape[1] in (1, draws)
+    fits = value.dim() == 2 + len(shape) and value.shape[0] == batch.count and value.shape[1] in (1, draws)
     if not fits or tuple(value.shape[2:]) != shape:
-        wanted = (len(batch), draws, *shape)
+        wanted = (batch.count, draws, *shape)
         raise ShapeError(f"Expected {field} of shape {wanted} from the net for axis {key!r} (got {found})")
     if not value.is_floating_point():
         raise DtypeError(f"Expected {field} from the net to be floating (got {value.dtype})")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from probsym.errors import RangeError
+from probsym.errors import RangeError, TracingError
 from probsym.groups.base import normal_numbers
 from probsym.ops.random_numbers import random_numbers
 from probsym.ops.seeded import Seeded
@@ -63,16 +63,20 @@ def _points(
         raise RangeError(
             f"Expected at most {SobolEngine.MAXDIM} random numbers a draw for coupling 'quasi' (got {total})"
         )
+    if torch.compiler.is_exporting():
+        raise TracingError(
+            "Expected noise as an input to export coupling 'quasi' (got draws inside: Sobol sequences cannot be traced)"
+        )
     grid = SobolEngine(total).draw(draws, dtype=torch.float64).to(batch.device)
     real = _real(batch, shapes, names)
     if real is not None:  # the coordinates of an item are those of what is real, in order
         grid = grid.T[(real.cumsum(1) - 1).clamp(min=0)].mT
         generator = generator.along(real) if isinstance(generator, Seeded) else generator
     shift = random_numbers(
-        (len(batch), 1, total), normal=False, dtype=torch.float64, device=batch.device, generator=generator
+        (batch.count, 1, total), normal=False, dtype=torch.float64, device=batch.device, generator=generator
     )
     parts = ((grid + shift) % 1).split(counts, -1)
-    return [part.reshape(len(batch), draws, *shape) for part, shape in zip(parts, shapes, strict=True)]
+    return [part.reshape(batch.count, draws, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _real(batch: Batch, shapes: Sequence[tuple[int, ...]], names: Sequence[tuple[str, ...]]) -> Tensor | None:
@@ -83,7 +87,7 @@ def _real(batch: Batch, shapes: Sequence[tuple[int, ...]], names: Sequence[tuple
     whole = torch.ones((), dtype=torch.bool, device=batch.device)
     return torch.cat(
         [
-            (whole if real is None else real).expand(len(batch), *shape).flatten(1)
+            (whole if real is None else real).expand(batch.count, *shape).flatten(1)
             for real, shape in zip(found, shapes, strict=True)
         ],
         1,

@@ -27,14 +27,14 @@ def stratified(
     """
     noise = sampler.noise(batch, draws, generator, start=start)
     groups, elements = batch.groups, dict(noise.elements)
-    turn = torch.arange(draws, device=batch.device).expand(len(batch), -1)  # so the first draws are stratified too
+    turn = torch.arange(draws, device=batch.device).expand(batch.count, -1)  # so the first draws are stratified too
     period = torch.ones_like(turn[:, :1])
     for key, uniform in noise.elements.items():
         group = groups[key]
         if not group.stratifies:
             continue
         size = batch.sizes.get(key)
-        order, most = group.stratum_orders(len(batch), size, batch.masks.get(key), batch.device)
+        order, most = group.stratum_orders(batch.count, size, batch.masks.get(key), batch.device)
         # steps through the elements, one further after each time that all pairs with those before would come again
         step = (turn + turn % (period * order) // torch.lcm(period, order)) % order
         period = period * order
@@ -48,9 +48,9 @@ def stratified(
 
 def _shuffled(order: Tensor, most: int, generator: torch.Generator | None) -> Tensor:
     """The numbers below each order (B, 1) in random order, (B, most); behind them those that are not below."""
-    numbers = torch.arange(most, device=order.device).expand(len(order), -1)
+    numbers = torch.arange(most, device=order.device).expand(order.shape[0], -1)
     keys, ties = (
-        random_numbers((len(order), 1, most), normal=False, device=order.device, generator=generator).squeeze(1)
+        random_numbers((order.shape[0], 1, most), normal=False, device=order.device, generator=generator).squeeze(1)
         for _ in range(2)
     )
     return descending(keys, numbers < order, ties)
