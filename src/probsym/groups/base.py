@@ -39,6 +39,7 @@ class Group(ABC):
     - `cardinality`, `elements`: all elements (Enumerate, `nets.Lifted`);
     - `opposite`, `stratum`, `from_uniform`: couplings of draws;
     - `frame`: what a frame of it is made of;
+    - `quadrature`: a weighted rule over it;
     - `linear`, `linear_part`, `translation`, `with_translation`: translations, which act about a centroid.
     """
 
@@ -246,6 +247,11 @@ class Group(ABC):
         Elements spread as evenly over the group as the numbers do over [0, 1). `noise` is as in `project`.
         """
         return self.project((u if self.compares_features else normal_numbers(u)).to(dtype), noise=noise)
+
+    def quadrature(self, degree: int) -> tuple[Tensor, Tensor]:
+        """Elements (count, *shape) and weights (count,) in float64 that sum to one: their weighted average of a
+        polynomial in the entries of `matrix`, up to that degree, is the one over the group."""
+        self._lacks("quadrature")
 
     @property
     def linear(self) -> Group:

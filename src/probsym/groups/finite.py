@@ -138,6 +138,10 @@ class Finite(Group):
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         return ranks
 
+    def quadrature(self, degree: int) -> tuple[Tensor, Tensor]:
+        """All elements, which is exact for every function."""
+        return self.elements(), torch.full((self.order,), 1 / self.order, dtype=torch.float64)
+
     def uniform_shape(self, size: int | None = None) -> tuple[int, ...]:
         return ()
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from probsym.errors import DtypeError
 from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, matmul
+from probsym.groups.rotation_rule import rotation_rule
 from probsym.ops import gram_schmidt
 from probsym.ops.gram_schmidt import TOLERANCE
 
@@ -127,6 +128,16 @@ class O(Group):  # noqa: E742
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         return self.signed_permutations().to(ranks.device, dtype)[ranks]
+
+    def quadrature(self, degree: int) -> tuple[Tensor, Tensor]:
+        """In two and three dimensions: turns evenly about the last axis, and in three, from there to the points of a
+        Lebedev rule; with reflections, each also after one."""
+        rotations, weights = rotation_rule(self.d, degree)
+        if not self.reflects:
+            return rotations, weights
+        flip = torch.ones(self.d, dtype=torch.float64)
+        flip[-1] = -1
+        return torch.cat([rotations, rotations * flip]), torch.cat([weights, weights]) / 2
 
     def contains(self, g: Tensor) -> Tensor:
         self.check_element(g)
