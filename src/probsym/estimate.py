@@ -175,7 +175,9 @@ class Average:
         for mean, origin, (one, off, square) in zip(self.mean(), self.origins, squares, strict=True):
             m = mean.detach() - origin.squeeze(1)
             spread = (square - 2 * m * off + m.square() * one).clamp(min=0)
-            weight = _like(self.weight.detach().to(mean.dtype), mean) if isinstance(self.weight, Tensor) else self.weight
+            weight = (
+                _like(self.weight.detach().to(mean.dtype), mean) if isinstance(self.weight, Tensor) else self.weight
+            )
             count = many.to(mean.dtype) if isinstance(many, Tensor) else mean.new_full((), many)
             ratio = torch.where(count > 1, count / (count - 1), torch.nan)
             error = (_like(ratio, mean) * spread).sqrt() / weight

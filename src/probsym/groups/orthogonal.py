@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, matmul
+from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_parameter, matmul
 from probsym.groups.rotation_rule import rotation_rule
 from probsym.ops import gram_schmidt
 from probsym.ops.gram_schmidt import TOLERANCE
@@ -89,6 +89,11 @@ class O(Group):  # noqa: E742
         """The orthonormalised columns of Z (*batch, d, d); missing ones are completed from Gaussian `noise`."""
         self.check_element(features)
         return gram_schmidt(features, noise)
+
+    def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """d - tr Q, half the squared distance of Q from the identity."""
+        assert isinstance(carrier, Tensor)
+        return self.d - carrier.diagonal(dim1=-2, dim2=-1).sum(-1)
 
     def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
         left = torch.linalg.qr(features).R.diagonal(dim1=-2, dim2=-1).abs()
