@@ -521,7 +521,7 @@ def test_gradients_reach_inputs_and_net(sampler: str, setting: str) -> None:
 # ------------------------------------------------------------------------------------------- compile and export
 
 COMPILED = [("S", "Haar"), ("S", "Learned"), ("S x SE(3)", "Haar"), ("S x SE(3)", "Learned"), ("S", "FromHaar")]
-COMPILED_TOO = [("E(3)", "Quadrature"), ("D(4)", "Energy soft"), ("Signs", "Learned"), ("Shift", "Learned")]
+COMPILED_TOO = [("O(2)", "Quadrature"), ("D(4)", "Energy soft"), ("Signs", "Learned"), ("Shift", "Learned")]
 COMPILED_TOO += [("Icosahedral", "Learned")]
 
 
