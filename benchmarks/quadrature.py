@@ -1,8 +1,8 @@
 """Rules against uniform draws: variance and error of the average over rotations, by number of calls of the base.
 
-For a network with random weights on five points under SO(3), and for a GNN on five charged particles under E(3), trained
-here for a while, or any model of particles that was saved (`--model FOLDER`). Each rule is compared with as many uniform
-draws, independent and stratified. What is exact comes from a rule of high degree.
+For a network with random weights on five points under SO(3), and for a GNN on five charged particles under E(3),
+trained here for a while, or any model of particles that was saved (`--model FOLDER`). Each rule is compared with as
+many uniform draws, independent and stratified. What is exact comes from a rule of high degree.
 
 Run: python benchmarks/quadrature.py [--epochs N] [--model FOLDER] [--picture FILE] [--out FILE]. The last line is JSON.
 """
@@ -69,7 +69,7 @@ def compared(model: Symmetrized, inputs: tuple[Tensor, ...], targets: Tensor | N
     exact, rows = under(samplers.Quadrature(EXACT))(*inputs), []
     for degree in DEGREES:
         rule = under(samplers.Quadrature(degree))
-        calls = len(rule.estimate(*(x[:1] for x in inputs)).weights[0])
+        calls = rule.estimate(*(x[:1] for x in inputs)).samples
         ways = {
             "uniform draws": under(samplers.Haar(), samples=calls),
             "stratified draws": under(samplers.Haar(), samples=calls, eval_coupling="stratified"),
