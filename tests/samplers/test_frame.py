@@ -557,7 +557,7 @@ def test_refuses(signature, bound, options, error, message):
 
 
 def test_refuses_an_unknown_kind():
-    with pytest.raises(errors.RangeError, match=r"one of laplacian, sort, pca, pose \(got 'svd'\)"):
+    with pytest.raises(errors.RangeError, match=r"one of laplacian, sort, pca, pose, signs \(got 'svd'\)"):
         FRAME("svd")
 
 
