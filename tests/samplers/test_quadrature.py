@@ -87,6 +87,12 @@ def test_products_are_rules_of_all_combinations() -> None:
     assert testing.assert_equivariant(made, x).error < 1e-12
 
 
+def test_without_groups_there_is_one_element() -> None:
+    x = torch.randn(2, 3)
+    for sampler in (samplers.Quadrature(3), samplers.Energy(lambda x: x[:, 0], elements=4)):
+        assert torch.equal(Symmetrized(lambda x: x, "c -> c", {}, sampler)(x), x)
+
+
 def test_chunks_bound_what_the_base_sees() -> None:
     rows: list[int] = []
     made = Symmetrized(

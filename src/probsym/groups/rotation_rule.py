@@ -47,7 +47,9 @@ def sphere_rule(degree: int) -> tuple[Tensor, Tensor]:
     try:
         from scipy.integrate import lebedev_rule  # noqa: PLC0415
     except ImportError as error:
-        raise DependencyError("Expected scipy 1.15 or later for a quadrature rule in three dimensions") from error
+        raise DependencyError(
+            "Expected scipy 1.15 or later for a rule in three dimensions (got none); it comes with probsym[lab]"
+        ) from error
     points, weights = lebedev_rule(found)
     return torch.from_numpy(points.T.copy()), torch.from_numpy(weights) / (4 * math.pi)
 

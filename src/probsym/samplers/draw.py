@@ -91,10 +91,9 @@ class Draw:
         """The same draws with weights (B, K)."""
         return replace(self, weights=weights)
 
-    def estimated(self) -> Draw:
+    def estimated(self, batch: Batch) -> Draw:
         """The same draws, of which no standard error is known."""
-        first = next(iter(self.elements.values()))
-        return replace(self, exact=None, dependent=first.new_ones(len(first), dtype=torch.bool))
+        return replace(self, exact=None, dependent=torch.ones(len(batch), dtype=torch.bool, device=batch.device))
 
     def chunk(self, start: int, stop: int) -> Draw:
         """The draws from `start` to `stop`."""

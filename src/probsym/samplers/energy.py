@@ -77,7 +77,7 @@ class Energy(Sampler):
         else:
             with torch.no_grad():
                 draw = _least(listed, self._energies(batch, listed))
-        return draw if self.elements is None else draw.estimated()
+        return draw if self.elements is None else draw.estimated(batch)
 
     def _energies(self, batch: Batch, listed: Draw) -> Tensor:
         """E(g^-1 x) for every element, (B, K), in at least float32."""

@@ -72,7 +72,7 @@ class Quadrature(Sampler):
             elements[key] = group.compose(noise.elements[key], q) if self.random else q
             weights = weights * share.to(batch.device, batch.dtype)[place]
         carriers = {key: batch.groups[key].carrier(g) for key, g in elements.items()}
-        return Draw(total, elements, carriers, weights.expand(len(batch), -1)).estimated()
+        return Draw(total, elements, carriers, weights.expand(len(batch), -1)).estimated(batch)
 
     def _rule(self, group: Group) -> tuple[Tensor, Tensor]:
         name = repr(group)
