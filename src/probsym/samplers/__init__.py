@@ -11,12 +11,13 @@ from probsym.samplers.couplings import COUPLINGS
 from probsym.samplers.draw import Draw
 from probsym.samplers.energy import Energy
 from probsym.samplers.enumerate import Enumerate
-from probsym.samplers.frame import Frame, spectral_ranks
+from probsym.samplers.frame import Frame
 from probsym.samplers.from_haar import FromHaar
 from probsym.samplers.haar import Haar
 from probsym.samplers.learned import Learned
 from probsym.samplers.noise import Noise
 from probsym.samplers.quadrature import Quadrature
+from probsym.samplers.spectral_ranks import spectral_ranks
 
 SAMPLERS: dict[str, type[Sampler]] = {
     "Haar": Haar,

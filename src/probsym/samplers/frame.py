@@ -19,6 +19,7 @@ from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
+from probsym.samplers.spectral_ranks import spectral_ranks
 from probsym.samplers.tied_orders import list_orders
 from probsym.samplers.weighted_frames import weighted_axes, weighted_orders
 from probsym.signature import Signature, Term
@@ -237,21 +238,6 @@ class Frame(Sampler):
         return Draw(orders.shape[1], {n: orders}, {n: Order(orders, mask)}, weights, exact)
 
 
-@torch.no_grad()
-def spectral_ranks(adjacency: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The rank of every node in the order that the "laplacian" frame gives a graph, (B, n); equal where it ties.
-
-    adjacency is (B, n, n), symmetric, mask booleans (B, n). With the ranks as an input of its own, their negatives for
-    the same order, a frame of kind "sort" is the same frame, and eigenvectors are computed once a graph.
-
-    >>> path = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]])
-    >>> ranks = spectral_ranks(path)[0]
-    >>> bool(ranks[0] == ranks[2]), bool(ranks[0] == ranks[1])
-    (True, False)
-    """
-    return lexicographic_ranks(_spectral_keys(adjacency.double(), mask), 1e-6, mask)
-
-
 def _ordered(classes: Tensor, ties: Tensor, mask: Tensor | None) -> Tensor:
     """Items in the order of their ranks, those of one rank by larger ties first, padding last."""
     keys = -classes.to(ties.dtype).expand(ties.shape)
@@ -307,16 +293,6 @@ def _adjacency(x: Tensor, term: Term, n: str) -> Tensor:
     first, second = (1 + place for place, name in enumerate(term.names) if name == n)
     matrix = x.double().movedim((first, second), (1, 2)).flatten(3).sum(-1) if x.dim() > 3 else x.double()
     return (matrix + matrix.mT) / 2
-
-
-def _spectral_keys(adjacency: Tensor, mask: Tensor | None) -> Tensor:
-    """For every node its share in each eigenspace of the Laplacian, (B, n, n)."""
-    laplacian = torch.diag_embed(adjacency.sum(-1)) - adjacency
-    if mask is not None:  # padding gets an eigenvalue of its own, above all others
-        above = 3 * adjacency.abs().sum(-1).amax(-1, keepdim=True)
-        above = torch.where(above > 0, above, 1)
-        laplacian = laplacian + torch.diag_embed(torch.where(mask, 0, above))
-    return eigenspaces(laplacian, 1e-8).diagonals()
 
 
 def _tie_free(classes: Tensor, mask: Tensor | None) -> Tensor:
