@@ -125,3 +125,23 @@ def test_the_code_about_tools_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         exec(block, names)
     assert {path.suffix for path in tmp_path.iterdir()} == {".pt2", ".onnx"}
     assert [len(one) for one in names["each"].values()] == [2, 2]  # type: ignore[attr-defined]
+
+
+def test_the_code_about_averages_runs() -> None:
+    torch.manual_seed(0)
+    page = (ROOT / "docs" / "averages.md").read_text()
+    classifier = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 5))
+    score = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 1))
+    net = nets.Lifted(score, groups.C(4), axis=(-2, -1), kind="grid", rank=3)
+    names: dict[str, object] = {"torch": torch, "samplers": samplers, "groups": groups, "Symmetrized": Symmetrized}
+    names |= {"base": bases.MLP([12, 16, 1], activation="tanh", shape=()), "x": torch.randn(2, 4, 3)}
+    names |= {"classifier": classifier, "images": torch.randn(6, 3, 8, 8), "labels": torch.arange(6) % 5, "net": net}
+    names |= {"matrices": (m := torch.randn(3, 4, 4)) + m.mT, "reader": bases.MLP([16, 8, 2])}
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert len(blocks) == 5
+    for block in blocks:
+        exec(block, names)
+    assert names["energy"].shape == (2,)
+    assert names["logits"].shape == (6, 5)
+    assert score[1].weight.grad.abs().max() > 0
+    assert names["readout"].shape == (3, 2)

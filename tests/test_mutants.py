@@ -8,7 +8,7 @@ from torch import Tensor
 
 from probsym import groups, nets, placement, samplers, testing
 from probsym.estimate import Average
-from probsym.groups import euclidean, orthogonal, symmetric
+from probsym.groups import euclidean, images, orthogonal, planar, symmetric
 from probsym.nets import MaskedBatchNorm
 from probsym.ops import Order, SoftSort, eigenspaces
 from probsym.ops.seeded import Seeded
@@ -18,10 +18,10 @@ from probsym.samplers import noise as noises
 from probsym.samplers.draw import Draw
 from probsym.symmetrized import Symmetrized
 from tests import test_equivariance, test_seeds, test_symmetrized
-from tests.groups import test_laws
+from tests.groups import test_images, test_laws, test_signs
 from tests.nets import test_vn_dgcnn_scalars
 from tests.ops import test_masked_batch_norm
-from tests.samplers import test_canonical, test_frame, test_learned
+from tests.samplers import test_canonical, test_energy, test_frame, test_learned
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 MUTANTS: dict[str, tuple[Patch, Callable[[], object]]] = {}
@@ -72,6 +72,35 @@ def forgotten_inverse_on_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
         return Draw(self.count, self.elements, back)._move(batch, batch.signature.outputs, outputs, undo=False)
 
     monkeypatch.setattr(Draw, "apply", apply)
+
+
+@mutant(coupled, "E(3)", "Quadrature", "none", F64)
+def rule_that_is_not_turned(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = samplers.Quadrature.forward
+
+    def forward(self: samplers.Quadrature, batch: samplers.Batch, noise: samplers.Noise) -> Draw:
+        still = {key: batch.groups[key].identity(g.shape[:2], dtype=g.dtype) for key, g in noise.elements.items()}
+        return right(self, batch, noise._replace(elements=still))
+
+    monkeypatch.setattr(samplers.Quadrature, "forward", forward)
+
+
+@mutant(test_energy.test_images_in_every_orientation, 0.5)
+def forgotten_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Draw, "weighted", lambda self, weights: self)
+
+
+@mutant(test_images.test_quarter_turns_are_exact_in_the_disc_and_zero_outside, 7)
+def image_turned_the_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = images.turn_image
+    for module in (orthogonal, planar):
+        monkeypatch.setattr(module, "turn_image", lambda matrix, x, rows: right(matrix.mT, x, rows))
+
+
+@mutant(test_signs.test_the_straight_through_gradient_is_that_of_tanh)
+def signs_whose_gradient_forgets_the_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = groups.Signs.choose
+    monkeypatch.setattr(groups.Signs, "choose", lambda self, features, tau: right(self, features, tau=1.0))
 
 
 @mutant(coupled, "S", "Learned", "none", F64)

@@ -13,6 +13,11 @@ EVERY = {
     "SE(2)": (SE(2), None),
     "C(5)": (C(5), None),
     "D(4)": (D(4), None),
+    "Signs()": (groups.Signs(), 5),
+    "Shift()": (groups.Shift(), 5),
+    "Tetrahedral()": (groups.Tetrahedral(), None),
+    "Octahedral()": (groups.Octahedral(), None),
+    "Icosahedral()": (groups.Icosahedral(), None),
 }
 every = pytest.mark.parametrize(("group", "size"), EVERY.values(), ids=EVERY.keys())
 
@@ -83,7 +88,11 @@ def test_elements_have_the_dtype_asked_for(group, dtype):
         assert group.matrix(g, dtype=torch.float16).dtype == torch.float16
 
 
-@pytest.mark.parametrize(("group", "size"), [(S(), 5), (C(5), None), (D(4), None)], ids=repr)
+@pytest.mark.parametrize(
+    ("group", "size"),
+    [(S(), 5), (C(5), None), (groups.Signs(), 3), (groups.Shift(), 3), (groups.Icosahedral(), None)],
+    ids=repr,
+)
 def test_elements_of_finite_groups_are_whole_numbers(group, size):
     for g in (group.haar((2,), size=size), group.identity((2,), size=size), group.elements(size=size)):
         assert g.dtype == torch.long
@@ -91,7 +100,7 @@ def test_elements_of_finite_groups_are_whole_numbers(group, size):
         assert group.matrix(g).dtype == torch.get_default_dtype()
 
 
-KINDS = {"S": "plain", "O": "plain axial", "E": "plain axial point", "C": "plain axial grid"}
+KINDS = {"S": "plain", "O": "plain axial grid", "E": "plain axial point", "C": "plain axial grid"}
 
 
 @pytest.mark.parametrize("kind", ["plain", "axial", "point", "grid", "vector"])
@@ -164,12 +173,12 @@ REFUSED = {
         r"batch axes that broadcast to \(2,\) \(got \(4,\)\)",
     ),
     "batch under a single p": (lambda: S().act(p[None], x), ShapeError, r"broadcast to \(1,\) \(got \(4,\)\)"),
-    "C(3) on a grid": (
-        lambda: C(3).act(p[0], image, (-2, -1), "grid"),
+    "O(3) on a grid": (
+        lambda: O(3).act(torch.eye(3), image, (-2, -1), "grid"),
         GroupError,
-        r"C\(3\) to act on an axis of kind 'axial', 'plain' \(got 'grid'\)",
+        r"O\(3\) to act on an axis of kind 'axial', 'plain' \(got 'grid'\)",
     ),
-    "D(8) on a grid": (lambda: D(8).grid_index(4, 4), GroupError, r"D\(8\) to act on .* \(got 'grid'\)"),
+    "D(8) on a grid": (lambda: D(8).grid_index(4, 4), GroupError, r"maps pixels to pixels \(got D\(8\)\)"),
     "rectangle under C(4)": (
         lambda: C(4).act(p[0], image[:, :3], (-2, -1), "grid"),
         ShapeError,

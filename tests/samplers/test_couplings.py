@@ -722,7 +722,7 @@ ERRORS = {
     "no finite factor": (
         lambda: haar(groups.SO(4))[0](torch.ones(2, 4, 4), coupling="stratified"),
         errors.GroupError,
-        r"S, C, D or rotations of at most 3 dimensions .*\(got SO\(4\)\)",
+        r"a finite group or rotations of at most 3 dimensions .*\(got SO\(4\)\)",
     ),
     "laws": (
         lambda: Symmetrized(first, "n c -> c", S, Weighted())(X, coupling="quasi"),
@@ -760,3 +760,26 @@ def test_eval_coupling_yields_to_independence():
     fixed = Symmetrized(first, "n c -> c", S, FIXED).eval()
     fixed(X, index=torch.arange(2), coupling="independent")
     assert math.isfinite(float(fixed.estimate(X, samples=3, index=torch.arange(2)).stderr.max()))
+
+
+LISTED = {"Signs": (groups.Signs(), 3), "Shift": (groups.Shift(), 5), "Icosahedral": (groups.Icosahedral(), 3)}
+
+
+@pytest.mark.parametrize("coupling", NAMES)
+@pytest.mark.parametrize("name", LISTED)
+def test_every_draw_from_a_list_keeps_its_law(name, coupling):
+    group, size = LISTED[name]
+    model = Symmetrized(first, "n d -> d", {"d": group})
+    elements, x = group.elements(size=size), torch.ones(1500, 2, size)
+    rows = elements.reshape(len(elements), -1)
+    noise = model.noise(
+        x, samples=len(elements) if coupling == "stratified" else 3, coupling=coupling, generator=seeded()
+    )
+    found = noise.elements["d"]
+    for place in (0, 2):
+        assert uniform(found[:, place].reshape(1500, -1), rows) > NEVER
+    if coupling == "stratified":
+        each = found[0].reshape(len(elements), -1).unique(dim=0)
+        assert len(each) == len(elements)
+    if coupling == "antithetic":
+        assert torch.equal(found[:, 1], group.opposite(found[:, 0]))

@@ -11,7 +11,8 @@ from scipy import stats
 from probsym import Symmetrized, bases, errors, groups, samplers, testing
 from probsym.ops.jacobi import jacobi
 from probsym.samplers import frame as module
-from probsym.samplers.frame import CLOSE, _spectral_keys
+from probsym.samplers.frame import CLOSE
+from probsym.samplers.spectral_ranks import spectral_keys
 
 DTYPES = [torch.float64, torch.float32]
 NEVER = 1e-4
@@ -221,12 +222,12 @@ def test_spectral_keys_are_the_literal_ones(seed):
     a = (torch.rand(6, 6, generator=seeded(seed)) < 0.5).double().triu(1)
     a, mask = a + a.mT, torch.tensor([1, 0, 1, 1, 1, 0], dtype=torch.bool)
     wanted = torch.tensor(literal_keys(a, range(6)))
-    found = _spectral_keys(a[None], None)[0]
+    found = spectral_keys(a[None], None)[0]
     torch.testing.assert_close(found[:, : wanted.shape[1]], wanted, rtol=0, atol=1e-6)
     assert not found[:, wanted.shape[1] :].any()
     masked = torch.where(mask & mask[:, None], a, 0)
     wanted = torch.tensor(literal_keys(a, mask.nonzero().flatten().tolist()))
-    found = _spectral_keys(masked[None], mask[None])[0][mask]
+    found = spectral_keys(masked[None], mask[None])[0][mask]
     torch.testing.assert_close(found[:, 1 : 1 + wanted.shape[1]], wanted, rtol=0, atol=1e-6)
 
 
@@ -557,7 +558,7 @@ def test_refuses(signature, bound, options, error, message):
 
 
 def test_refuses_an_unknown_kind():
-    with pytest.raises(errors.RangeError, match=r"one of laplacian, sort, pca, pose \(got 'svd'\)"):
+    with pytest.raises(errors.RangeError, match=r"one of laplacian, sort, pca, pose, signs \(got 'svd'\)"):
         FRAME("svd")
 
 

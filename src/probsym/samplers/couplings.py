@@ -8,9 +8,9 @@ Every single draw keeps its law whatever the coupling is, so the expectation is 
 - "quasi": the draws fill the space of their random numbers evenly (a Sobol sequence, shifted at random for each batch
   item); best for a number of draws that is a power of two. No standard error, and no `tol`. Draw by draw only: for g x
   all draws together need not be distributed as those for x, moved by g.
-- "stratified": for `Haar` and `FromHaar`, elements of S on up to 7 items, of C and of D are drawn without replacement,
-  and so are, in up to 3 dimensions, the signed permutations of the axes that a rotation is followed by: 48 for O(3). No
-  standard error, and no `tol`.
+- "stratified": for `Haar` and `FromHaar`, elements of finite groups (S on up to 7 items, Signs of up to 12 entries) are
+  drawn without replacement, and so are, in up to 3 dimensions, the signed permutations of the axes that a rotation is
+  followed by: 48 for O(3). No standard error, and no `tol`.
 
 Samplers that list elements have nothing to couple, unless draws are asked from what they list. A new coupling is one
 new file and one line in `COUPLINGS`.
@@ -71,7 +71,7 @@ def check_coupling(name: str, sampler: Sampler, signature: Signature) -> str:
         if not any(group.linear.stratifies for group in groups):
             found = ", ".join(repr(group) for group in groups) or "none"
             raise GroupError(
-                f"Expected S, C, D or rotations of at most 3 dimensions for coupling 'stratified' (got {found})"
+                f"Expected a finite group or rotations of at most 3 dimensions for coupling 'stratified' (got {found})"
             )
     elif name != INDEPENDENT:
         sampler.noise_laws(signature)
