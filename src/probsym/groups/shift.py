@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, GroupError, RangeError, ShapeError
+from probsym.errors import DtypeError, GroupError, ShapeError
 from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_index
 from probsym.groups.finite import too_close
 from probsym.ops import descending
+from probsym.ops.argument_checks import check_tau
 from probsym.ops.permute import moved
+from probsym.ops.transforms import needs_gradient
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,12 +92,11 @@ class Shift(Group):
     def choose(
         self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0, mask: Tensor | None = None
     ) -> tuple[Tensor, Carrier]:
-        if not tau > 0:
-            raise RangeError(f"Expected tau to be positive (got {tau})")
+        check_tau(tau)
         g = self.project(features, noise=noise)
-        if torch.is_grad_enabled() and features.requires_grad:
+        if needs_gradient(features):
             soft = torch.softmax(features / tau, -1)
-            hard = torch.nn.functional.one_hot(g[..., 0], g.shape[-1])
+            hard = g[..., :1] == torch.arange(g.shape[-1], device=g.device)
             return g, hard.to(soft.dtype) + (soft - soft.detach())
         return g, g
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from probsym.errors import GroupError, ShapeError
 from probsym.groups.base import Axis, Carrier, Group, check_axis, check_index
+from probsym.ops.transforms import needs_gradient
 
 LARGEST_LISTED = 16
 MOST_STRATIFIED = 12
@@ -97,7 +98,7 @@ class Signs(Group):
         self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0, mask: Tensor | None = None
     ) -> tuple[Tensor, Carrier]:
         g = self.project(features, noise=noise)
-        if torch.is_grad_enabled() and features.requires_grad:
+        if needs_gradient(features):
             soft = torch.tanh(features / tau)
             return g, g.to(soft.dtype) + (soft - soft.detach())
         return g, g
