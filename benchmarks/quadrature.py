@@ -91,6 +91,7 @@ def compared(model: Symmetrized, inputs: tuple[Tensor, ...], targets: Tensor | N
 def plot(result: dict[str, Any], path: Path) -> None:
     """Variance by calls of the base, one panel a model."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
+    from matplotlib.ticker import NullFormatter  # noqa: PLC0415
 
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     for panel, (title, rows) in zip(panels, result.items(), strict=True):
@@ -100,6 +101,8 @@ def plot(result: dict[str, Any], path: Path) -> None:
                 [row["calls"] for row in own], [row["variance"] for row in own], "o-", color=colour, label=name
             )
         panel.set(title=title, xlabel="calls of the base", ylabel="variance of the average")
+        panel.set_xticks([20, 50, 100, 200, 400], ["20", "50", "100", "200", "400"])
+        panel.xaxis.set_minor_formatter(NullFormatter())
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].legend(frameon=False)
     figure.savefig(path, dpi=110)
