@@ -34,7 +34,8 @@ def test_without_its_libraries_one_line_says_what_to_install(missing: str) -> No
 
 
 def test_the_version_needs_none_of_its_libraries() -> None:
-    code = "import sys; sys.modules['typer'] = None; sys.argv[1:] = ['--version']; from probsym.__main__ import main; main()"
+    code = "import sys; sys.modules['typer'] = None; sys.argv[1:] = ['--version']; "
+    code += "from probsym.__main__ import main; main()"
     assert run("-c", code).stdout == f"probsym {probsym.__version__}\n"
 
 
