@@ -1,4 +1,4 @@
-"""Docstrings are plain text with `code` in single backticks and indented blocks; this makes reStructuredText of them."""
+"""Docstrings are plain text with `code` in backticks and indented blocks; this makes reStructuredText of them."""
 
 import re
 from typing import Any
