@@ -22,10 +22,15 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "mathml",
+    "paper_tables",
     "plain_docstrings",
 ]
 exclude_patterns = ["gallery/**/*.ipynb"]
-suppress_warnings = ["config.cache", "ref.python"]  # short names of attributes that several classes have
+suppress_warnings = [
+    "config.cache",  # the order of the gallery is a function
+    "ref.python",  # short names of attributes that several classes have
+    "toc.empty_glob",  # pages that are on their way
+]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
