@@ -15,7 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from probsym import Symmetrized, bases, groups, nets, samplers, testing
 from probsym.data import decorated_cycles, wl_classes
 
-NODES = 12
+NODES = 20
 
 # %%
 # The model. The signature says what each axis means: ``n`` counts nodes, and is bound to the group ``S()`` of all
@@ -49,7 +49,7 @@ def train(model: Symmetrized, steps: int) -> None:
         optimizer.zero_grad()
         (loss + 0.1 * found.losses["entropy"]).backward()
         optimizer.step()
-        if step % 100 == 0:
+        if step % 50 == 0:
             print(f"step {step:4d}  loss {loss.item():.3f}")
 
 
@@ -79,7 +79,7 @@ def draw(chance: Tensor, labels: Tensor) -> None:
     figure.tight_layout()
 
 
-def main(steps: int = 300) -> float:
+def main(steps: int = 250) -> float:
     """Train, test and draw; the share of unseen graphs that are told right."""
     torch.manual_seed(0)
     model = make_model()
