@@ -29,7 +29,6 @@ exclude_patterns = ["gallery/**/*.ipynb"]
 suppress_warnings = [
     "config.cache",  # the order of the gallery is a function
     "ref.python",  # short names of attributes that several classes have
-    "toc.empty_glob",  # pages that are on their way
 ]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]

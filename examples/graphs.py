@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from probsym import Symmetrized, bases, groups, nets, samplers, testing
-from probsym.data import decorated_cycles, wl_classes
+from probsym.data import decorated_cycles
+from probsym.lab.demo_picture import draw_graph
 
 NODES = 20
 
@@ -60,17 +61,14 @@ def train(model: Symmetrized, steps: int) -> None:
 
 def draw(chance: Tensor, labels: Tensor) -> None:
     """One pair of graphs, and the chances that the model gives to all."""
-    import networkx as nx  # noqa: PLC0415
-
     figure, places = plt.subplots(1, 3, figsize=(10, 3.2))
     pair = decorated_cycles(2, NODES, torch.Generator().manual_seed(5))
-    colours = wl_classes(pair.adjacency, pair.features, pair.mask)
-    assert colours[0] == colours[1]  # message passing sees one and the same graph
-    for place, matrix, mask, title in zip(places, pair.adjacency, pair.mask, ("one cycle", "two cycles"), strict=False):
+    kinds = ("one cycle", "two cycles")
+    for place, features, matrix, mask, title in zip(
+        places, pair.features, pair.adjacency, pair.mask, kinds, strict=False
+    ):
         size = int(mask.sum())
-        graph = nx.from_numpy_array(matrix[:size, :size].numpy())
-        degrees = [degree for _, degree in graph.degree()]
-        nx.draw(graph, nx.kamada_kawai_layout(graph), place, node_color=degrees, cmap="Set2", node_size=120)
+        draw_graph(place, features[:size], matrix[:size, :size])
         place.set_title(title)
     bins = torch.linspace(0, 1, 21).tolist()
     places[2].hist([chance[labels == 1].tolist(), chance[labels == 0].tolist()], bins, label=["one cycle", "two"])

@@ -1,4 +1,4 @@
-"""`{paper-table} N` is table N of the paper with our numbers beside it; the whole report is built along with the site."""
+"""`{paper-table} N` is table N of the paper with our numbers beside it; the report is built along with the site."""
 
 from functools import cache
 from pathlib import Path
