@@ -129,8 +129,8 @@ def test_accuracy_by_draws_in_training_is_that_of_the_files() -> None:
     folder = ROOT / "results" / "exp-classify" / "mlp-ps"
     for draws, cell in zip((1, 2, 5, 10, 20, 50), line.split(" | "), strict=True):
         files = sorted(folder.glob(f"samples={draws}/*.sample_size.csv" if draws != 10 else "*.sample_size.csv"))
-        rows = [row for file in files for row in csv.DictReader(file.open()) if row["samples"] == "10"]
-        found = sorted(f"{float(row['test_accuracy']):.1f}" for row in rows)
+        rows = [row for file in files for row in csv.DictReader(file.read_text().splitlines()) if row["draws"] == "10"]
+        found = sorted(f"{float(row['accuracy']):.1f}" for row in rows)
         assert sorted(cell.split(", ")) == found, draws
 
 

@@ -319,7 +319,7 @@ def check() -> None:
 
 @app.command()
 def demo(
-    epochs: Annotated[int, typer.Option(min=1, help="Of training, for each method.")] = 25,
+    epochs: Annotated[int, typer.Option(min=1, help="Of training, for each method.")] = 15,
     out: Annotated[Path | None, typer.Option(help="Folder of the report; runs/demo-DATE if not given.")] = None,
 ) -> None:
     """One MLP under three symmetrizations, on graphs that no message passing tells apart: a few minutes."""
