@@ -21,7 +21,7 @@ from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.data import decorated_cycles
 from probsym.lab.provenance import provenance
 
-NODES = 20
+NODES, BATCH, UNSEEN = 20, 64, 400
 USUAL: dict[str, float] = {"tau": 0.01, "noise": 1.0, "entropy": 0.1, "samples": 4}
 CHANGES: dict[str, tuple[float, ...]] = {
     "tau": (0.001, 0.1, 1.0),
@@ -47,10 +47,10 @@ def trained(steps: int, seed: int, *, tau: float, noise: float, entropy: float, 
         samples=int(samples),
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-    unseen = decorated_cycles(400, NODES, torch.Generator().manual_seed(1))
+    unseen = decorated_cycles(UNSEEN, NODES, torch.Generator().manual_seed(1))
     found = []
     for step in range(1, steps + 1):
-        graphs = decorated_cycles(64, NODES)
+        graphs = decorated_cycles(BATCH, NODES)
         estimate = model.train().estimate(graphs.features, graphs.adjacency, mask=graphs.mask)
         loss = binary_cross_entropy_with_logits(estimate.mean, graphs.labels)
         optimizer.zero_grad()
