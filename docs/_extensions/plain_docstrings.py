@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from sphinx.ext.napoleon import Config, GoogleDocstring
+
 SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Example:", "Examples:", "Note:", "Yields:")
 
 
@@ -39,11 +41,13 @@ def converted(lines: list[str]) -> list[str]:
 
 
 def convert(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Called for every docstring, before its sections are read."""
+    """Called for every docstring; sections such as "Args:" are those of classes and functions."""
     lines[:] = converted(lines)
+    if what in ("class", "exception", "function", "method"):
+        lines[:] = GoogleDocstring(lines, Config(), app, what, name, thing, options).lines()
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
-    app.connect("autodoc-process-docstring", convert, priority=100)
+    app.connect("autodoc-process-docstring", convert)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
