@@ -62,7 +62,7 @@ class DataError(ProbsymError, FileNotFoundError):
 
 
 class RecipeError(ProbsymError, KeyError):
-    """A recipe, setting or table that there is not."""
+    """An unknown recipe, setting or table."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

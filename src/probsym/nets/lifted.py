@@ -17,8 +17,8 @@ from probsym.nets.features import Features
 class Lifted(RemembersArguments, nn.Module):
     """Logits `z[h] = net(h^-1 x)`, which follow the input as `(g z)[h] = z[g^-1 h]` whatever the net is.
 
-    `net` maps (rows, ...) to one number a row, (rows,) or (rows, 1). `axis`, counted from the end, is the axis of x on
-    which the group acts, or the pair of axes, and `kind` is that axis' kind.
+    `net` maps (rows, ...) to one number per row, (rows,) or (rows, 1). `axis`, counted from the end, is the axis of x
+    on which the group acts, or the pair of axes, and `kind` is that axis' kind.
 
     `forward(x, mask=None)`: x (B, K, ...), logits (B, K, order). With `rank`, the number of axes of one example, x may
     come without draws, (B, ...), and the logits are (B, order). A mask (B, ...) is handed to

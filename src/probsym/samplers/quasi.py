@@ -52,7 +52,7 @@ def _points(
         return []
     if total > SobolEngine.MAXDIM:
         raise RangeError(
-            f"Expected at most {SobolEngine.MAXDIM} random numbers a draw for coupling 'quasi' (got {total})"
+            f"Expected at most {SobolEngine.MAXDIM} random numbers per draw for coupling 'quasi' (got {total})"
         )
     grid = SobolEngine(total).draw(draws, dtype=torch.float64).to(batch.device)
     shift = random_numbers(
