@@ -20,7 +20,7 @@ KINDS = ("two cycles", "one cycle")
 def demo_picture(engines: Mapping[str, Engine], curves: Mapping[str, Sequence[float]]) -> Figure:
     """Trained models by name, and their accuracy on validation over the epochs."""
     figure = Figure(figsize=(11, 6.4), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, hspace=0.06)
+    top, bottom = figure.subfigures(2, 1, squeeze=False, hspace=0.06)[:, 0]
     pair = top.subplots(1, 3, width_ratios=(1, 1, 1.25))
     test = next(iter(engines.values())).data.test.take(slice(None))
     assert test.mask is not None
@@ -69,7 +69,8 @@ def draw_graph(place: Axes, features: Tensor, adjacency: Tensor) -> None:
     everything = torch.ones(1, len(features), dtype=torch.bool)
     found = node_colours(adjacency[None].numpy(), features[None].numpy(), everything.numpy())[0].tolist()
     numbers = {colour: i for i, colour in enumerate(sorted(set(found)))}
-    graph, where, shift = nx.from_numpy_array(adjacency.numpy()), {}, 0.0
+    graph, shift = nx.from_numpy_array(adjacency.numpy()), 0.0
+    where: dict[int, tuple[float, float]] = {}
     for part in nx.connected_components(graph):
         inside = nx.kamada_kawai_layout(graph.subgraph(part))
         where |= {node: (x + shift, y) for node, (x, y) in inside.items()}
@@ -77,7 +78,8 @@ def draw_graph(place: Axes, features: Tensor, adjacency: Tensor) -> None:
     for one, other in graph.edges:
         place.plot(*zip(where[one], where[other], strict=True), color="#999999", linewidth=1.2, zorder=1)
     colours = [COLOURS[numbers[colour] % len(COLOURS)] for colour in found]
-    place.scatter(*zip(*(where[node] for node in graph), strict=True), c=colours, s=70, zorder=2)
+    x, y = zip(*(where[node] for node in graph), strict=True)
+    place.scatter(x, y, c=colours, s=70, zorder=2)
     place.set_aspect("equal", "datalim")
     place.margins(0.12)
     place.set_axis_off()
