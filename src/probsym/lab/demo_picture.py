@@ -32,8 +32,10 @@ def demo_picture(engines: Mapping[str, Engine], curves: Mapping[str, Sequence[fl
     for colour, (name, curve) in zip(COLOURS, curves.items(), strict=False):
         pair[2].plot(range(1, len(curve) + 1), curve, color=colour, label=name)
     pair[2].set(xlabel="epoch", ylabel="validation accuracy, %", ylim=(40, 102))
-    pair[2].legend(loc="upper left", frameon=False)
-    bottom.suptitle("What the same MLP says of 400 unseen graphs, by how it is symmetrized")
+    pair[2].legend(loc="center right", frameon=False)
+    bottom.suptitle(
+        f"What the same MLP says of {test.size} unseen graphs, by how it is symmetrized (draws of their own)"
+    )
     for place, (name, engine) in zip(bottom.subplots(1, len(engines), sharey=True), engines.items(), strict=True):
         draw_chances(place, name, chances(engine), test.targets)
     return figure
