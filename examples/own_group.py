@@ -1,14 +1,15 @@
-"""A group of your own: the cyclic shifts of an axis, in one class, with every sampler.
+"""
+A group of your own
+===================
 
-Signals of eight values whose starting point means nothing. What the class does not say, `Finite` knows for every group
-whose elements are numbered.
-
-Run: python examples/own_group.py
+Signals of eight values whose starting point means nothing: the group of cyclic shifts, in one class, with every
+sampler. What the class does not say, ``Finite`` knows for every group whose elements are numbered.
 """
 
 import tempfile
 from dataclasses import dataclass
 
+import matplotlib.pyplot as plt
 import torch
 from torch import Tensor, nn
 
@@ -46,6 +47,11 @@ class Shifts(groups.Finite):
         return "uniform", "normal"
 
 
+# %%
+# ``assert_group_laws`` tries every verb. Then one network is symmetrized with every sampler that can serve the group,
+# tested, saved and loaded again.
+
+
 def main() -> None:
     """Check the laws, then symmetrize one network with every sampler that can serve the group."""
     torch.manual_seed(0)
@@ -72,10 +78,31 @@ def main() -> None:
         print(f"{name:10s} equivariant up to {error:.0e}, loaded again the same: {same}")
     haar = Symmetrized(nn.Linear(8, 8), "n -> n", {"n": group})
     exact = Symmetrized(haar.base, "n -> n", {"n": group}, samplers.Enumerate())(signal)
+    offs = {}
     for coupling in ("independent", "antithetic", "quasi", "stratified"):
-        off = (haar(signal, samples=8, coupling=coupling) - exact).square().mean().sqrt()
-        print(f"{coupling:12s} 8 draws are off by {off.item():.1e}")
+        offs[coupling] = float((haar(signal, samples=8, coupling=coupling) - exact).square().mean().sqrt())
+        print(f"{coupling:12s} 8 draws are off by {offs[coupling]:.1e}")
+    draw(signal, exact, offs)
+
+
+# %%
+# The output of the exact average for one signal and for the same signal moved on by three places: it moves on likewise.
+# Beside it, how far eight uniform draws are from that average, by how they depend on each other; stratified ones go
+# through all eight shifts.
+
+
+def draw(signal: Tensor, exact: Tensor, offs: dict[str, float]) -> None:
+    """Signals and outputs, moved and not, and errors of couplings."""
+    figure, places = plt.subplots(1, 2, figsize=(9, 3.2))
+    for shift, style in ((0, "o-"), (3, "s--")):
+        places[0].plot(signal[0].roll(shift), style, color="#bbbbbb", label=f"signal, moved by {shift}")
+        places[0].plot(exact[0].detach().roll(shift), style, color="#1f5fa8", label=f"output, moved by {shift}")
+    places[0].legend(fontsize=7)
+    places[1].bar(list(offs), list(offs.values()), color="#1f5fa8")
+    places[1].set_title("error of eight draws", fontsize=10)
+    figure.tight_layout()
 
 
 if __name__ == "__main__":
     main()
+    plt.show()

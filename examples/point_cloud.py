@@ -1,11 +1,21 @@
-"""A point cloud under SE(3): a plain set network that finds the tip of a noisy arrow, however the arrow lies."""
+"""
+A point cloud under rotations and translations
+==============================================
 
+A plain set network learns to find the tip of an arrow from arrows that all point up. Symmetrized under SE(3) it finds
+the tip of any arrow, however it lies.
+"""
+
+import matplotlib.pyplot as plt
 import torch
 from torch import Tensor, nn
 
 from probsym import Symmetrized, groups, nets, samplers, testing
 
 POINTS = 8
+
+# %%
+# The base: it does not care in which order points come, but very much how they lie.
 
 
 class PointNet(nn.Module):
@@ -19,6 +29,11 @@ class PointNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """One point for x (batch, n, 3)."""
         return self.head(self.each(x).amax(1))
+
+
+# %%
+# ``n d:point -> d:point`` is a cloud of points that gives one point, which moves along with it. The order of the points
+# is not bound to a group, since the base takes care of it.
 
 
 def main(steps: int = 300) -> float:
@@ -43,10 +58,29 @@ def main(steps: int = 300) -> float:
     pose = groups.SE(3).haar((200,), centroid=10 * torch.randn(200, 3))
     moved, there = groups.SE(3).act(pose, points, kind="point"), groups.SE(3).act(pose, tip, kind="point")
     with torch.no_grad():
-        distance = float((model.eval()(moved) - there).norm(dim=-1).mean())
+        found = model.eval()(moved)
+    distance = float((found - there).norm(dim=-1).mean())
+    draw(moved, there, found)
     print(testing.assert_equivariant(model.double(), points.double()))
     print(f"mean distance from the tip, on arrows of length 2 that lie anyhow: {distance:.3f}")
     return distance
+
+
+# %%
+# Four arrows as the model is tested on them, and the tips that it finds; each picture is seen along the y axis.
+
+
+def draw(points: Tensor, tips: Tensor, found: Tensor) -> None:
+    """Clouds with their tips, true and found."""
+    figure, places = plt.subplots(1, 4, figsize=(10, 2.8))
+    for place, cloud, tip, guess in zip(places, points, tips, found, strict=False):
+        place.scatter(cloud[:, 0], cloud[:, 2], s=16, color="#888888", label="points")
+        place.scatter(tip[0], tip[2], s=110, facecolors="none", edgecolors="#1f5fa8", label="tip")
+        place.scatter(guess[0], guess[2], s=40, marker="x", color="#d1495b", label="found")
+        place.set(xticks=[], yticks=[])
+        place.set_aspect("equal", adjustable="datalim")
+    places[0].legend(fontsize=8)
+    figure.tight_layout()
 
 
 def _arrows(count: int) -> tuple[Tensor, Tensor]:
@@ -60,3 +94,4 @@ def _arrows(count: int) -> tuple[Tensor, Tensor]:
 
 if __name__ == "__main__":
     main()
+    plt.show()

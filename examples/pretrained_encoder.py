@@ -1,10 +1,19 @@
-"""A pretrained encoder on graphs: a ViT reads adjacency matrices, symmetrized under all orders of the nodes."""
+"""
+A pretrained encoder on graphs
+==============================
+
+A vision transformer reads adjacency matrices as if they were images, symmetrized under all orders of the nodes. On this
+page a tiny, random ViT stands in for a pretrained one, so that nothing has to be downloaded; name your own as the first
+argument of the program, as in ``python examples/pretrained_encoder.py google/vit-base-patch16-224-in21k``.
+"""
 
 import argparse
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import torch
+from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import ViTConfig, ViTModel
 
@@ -45,8 +54,23 @@ def main(source: str | Path | None = None, steps: int = 200) -> float:
         with torch.no_grad():
             one, other = (each(*inputs, mask=graphs.mask, noise=noise) for each in (model, again))
         assert torch.equal(one, other)
+        draw(graphs.adjacency[0], model.estimate(*inputs, mask=graphs.mask).elements["n"][0])
         print(f"loss after {steps} steps: {loss:.3f}; saved and loaded again, with equal outputs")
     return loss
+
+
+# %%
+# The picture: one graph's adjacency matrix as it came, and as the encoder sees it under learned orders of its nodes.
+
+
+def draw(adjacency: Tensor, orders: Tensor) -> None:
+    """An adjacency matrix (n, n) by itself, and in several orders (draws, n)."""
+    figure, places = plt.subplots(1, 1 + len(orders), figsize=(10, 2.4))
+    seen = [adjacency, *(adjacency[order][:, order] for order in orders)]
+    for place, image, title in zip(places, seen, ["as it came", *(["as it is read"] * len(orders))], strict=True):
+        place.imshow(image, cmap="Greys")
+        place.set(xticks=[], yticks=[], title=title)
+    figure.tight_layout()
 
 
 def _train(model: Symmetrized, steps: int) -> float:
@@ -75,3 +99,4 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=200)
     arguments = parser.parse_args()
     main(arguments.source, arguments.steps)
+    plt.show()

@@ -1,4 +1,7 @@
+import csv
+import json
 import re
+import statistics
 import warnings
 from pathlib import Path
 from typing import Any
@@ -7,13 +10,46 @@ import pytest
 import torch
 
 from probsym import Symmetrized, bases, groups, nets, samplers
+from probsym.lab.paper import TABLES
+from probsym.lab.report import load_results
+from probsym.lab.report.comparison import LEGEND
+from probsym.lab.report.paper_tables import paper_grid
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(path for path in DOCS.rglob("*.md") if "gallery" not in path.parts)]
+WITH_NAMES = ("gradients.md", "training.md")
+"""Pages whose code needs more than it says; they have tests of their own."""
 BENCHMARKS = ROOT / "results" / "benchmarks"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in WITH_NAMES], ids=name_of)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.manual_seed(0)
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+        exec(compile(block, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+    built = ("gallery/index.rst",)
+    assert [one for one in links if not one.endswith(built) and not (page.parent / one).exists()] == []
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "theory").glob("*.md")), ids=name_of)
+def test_the_tests_that_theory_names_exist(page: Path) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page.read_text())
+    assert len(named) > 5
+    assert [(file, test) for file, test in named if f"def {test}" not in (ROOT / file).read_text()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_pages_name_result_files_and_pictures_that_exist(page: Path) -> None:
     text = page.read_text()
     named = [name for name in re.findall(r"`(results/[^`]+)`", text) if not list(ROOT.glob(name))]
@@ -31,7 +67,7 @@ def test_every_benchmark_is_named_on_a_page() -> None:
 
 def test_every_picture_is_shown_on_a_page() -> None:
     shown = {name for page in PAGES for name in re.findall(r"pictures/([\w.-]+)\)", page.read_text())}
-    assert {path.name for path in (ROOT / "docs" / "pictures").iterdir()} == shown
+    assert {path.name for path in (DOCS / "pictures").iterdir()} == shown
 
 
 def test_curves_belong_to_a_benchmark() -> None:
@@ -145,3 +181,37 @@ def test_the_code_about_averages_runs() -> None:
     assert names["logits"].shape == (6, 5)
     assert score[1].weight.grad.abs().max() > 0
     assert names["readout"].shape == (3, 2)
+
+
+def test_the_marks_of_tables_are_explained_as_in_the_report() -> None:
+    assert LEGEND in " ".join((DOCS / "results" / "index.md").read_text().split())
+
+
+def test_every_table_with_a_number_of_ours_is_on_the_page() -> None:
+    data = load_results(ROOT / "results")
+    ours = {number for number, table in TABLES.items() if paper_grid(table, data) is not None}
+    shown = re.findall(r"{paper-table} (\d+)", (DOCS / "results" / "index.md").read_text())
+    assert {int(one) for one in shown} == ours
+
+
+def test_accuracy_by_draws_in_training_is_that_of_the_files() -> None:
+    (line,) = re.findall(r"\| test accuracy, % \| (.*) \|", (DOCS / "guide" / "draws.md").read_text())
+    folder = ROOT / "results" / "exp-classify" / "mlp-ps"
+    for draws, cell in zip((1, 2, 5, 10, 20, 50), line.split(" | "), strict=True):
+        files = sorted(folder.glob(f"samples={draws}/*.sample_size.csv" if draws != 10 else "*.sample_size.csv"))
+        rows = [row for file in files for row in csv.DictReader(file.read_text().splitlines()) if row["draws"] == "10"]
+        found = sorted(f"{float(row['accuracy']):.1f}" for row in rows)
+        assert sorted(cell.split(", ")) == found, draws
+
+
+def test_settings_of_samplers_are_those_of_the_file() -> None:
+    rows = json.loads((BENCHMARKS / "sampler_settings_cpu.json").read_text())["rows"]
+    page = (DOCS / "guide" / "temperature.md").read_text()
+    usual = {"tau": 0.01, "noise": 1.0, "entropy": 0.1, "samples": 4}
+    shown = re.findall(r"^\| (?:`(\w+)=([\d.]+)`|as below) \| ([\d.]+) \| ([\d.]+) \|$", page, re.M)
+    assert len(shown) == len({tuple(row[name] for name in usual) for row in rows})
+    for name, value, accuracy, loss in shown:
+        wanted = {**usual, name: float(value)} if name else usual
+        found = [row for row in rows if all(row[one] == wanted[one] for one in usual)]
+        assert f"{statistics.mean(row['accuracy'] for row in found):.1f}" == accuracy, wanted
+        assert f"{statistics.mean(row['loss'] for row in found):.2f}" == loss, wanted

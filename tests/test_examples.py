@@ -2,13 +2,40 @@
 
 import math
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
+import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 from tests.checkpoint_cases import classic, config_of, vit, write
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _pictures() -> Iterator[None]:
+    """Each draws at least one picture, on no screen."""
+    matplotlib.use("agg")
+    yield
+    drawn = plt.get_fignums()
+    plt.close("all")
+    assert drawn
+
+
+@pytest.mark.slow
+def test_graphs() -> None:
+    assert runpy.run_path(str(EXAMPLES / "graphs.py"))["main"](120) > 0.7
+
+
+@pytest.mark.slow
+def test_particles() -> None:
+    assert runpy.run_path(str(EXAMPLES / "particles.py"))["main"](40, 260) < 1.2
+
+
+def test_own_sampler() -> None:
+    assert runpy.run_path(str(EXAMPLES / "own_sampler.py"))["main"]() < 0.2
 
 
 @pytest.mark.slow

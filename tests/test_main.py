@@ -33,6 +33,12 @@ def test_without_its_libraries_one_line_says_what_to_install(missing: str) -> No
     assert "pip install 'probsym[lab]'" in line
 
 
+def test_the_version_needs_none_of_its_libraries() -> None:
+    code = "import sys; sys.modules['typer'] = None; sys.argv[1:] = ['--version']; "
+    code += "from probsym.__main__ import main; main()"
+    assert run("-c", code).stdout == f"probsym {probsym.__version__}\n"
+
+
 def test_the_core_needs_none_of_them() -> None:
     names = [
         "typer",

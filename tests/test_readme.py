@@ -1,27 +1,45 @@
+"""The README: its diff runs on both sides, its numbers are those of the result files, and it stays short."""
+
 import re
 from pathlib import Path
+from typing import Any
 
-from probsym.lab.paper import TABLES
-from probsym.lab.report import load_results
-from probsym.lab.report.comparison import LEGEND
-from probsym.lab.report.paper_tables import paper_grid
-from probsym.lab.report.write import render
+import pytest
+
+from probsym.lab.paper import paper_number
+from probsym.lab.results import read_results
 
 README = Path(__file__).resolve().parents[1] / "README.md"
+TEXT = README.read_text()
 
 
-def test_the_example_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    exec(compile(code, str(README), "exec"), {})
+@pytest.mark.parametrize("side", ["-", "+"], ids=["before", "after"])
+def test_the_diff_runs_on_both_sides(side: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (diff,) = re.findall(r"```diff\n(.*?)```", TEXT, flags=re.DOTALL)
+    lines = [line[1:] for line in diff.splitlines() if line[:1] in ("", " ", side)]
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(lines), f"{README} ({side})", "exec"), names)
+    assert names["loss"].isfinite()
+    assert ("Equivariance(" in capsys.readouterr().out) is (side == "+")
 
 
-def test_it_opens_with_the_two_commands() -> None:
-    lines = [line for line in README.read_text().splitlines() if line.startswith("make ")]
-    assert [line.split()[1] for line in lines[:2]] == ["demo", "test"]
+def test_the_two_commands_come_first() -> None:
+    lines = [line for line in TEXT.splitlines() if line.startswith(("make ", "    pip "))]
+    assert [line.split()[1] for line in lines[:3]] == ["demo", "test", "install"]
 
 
-def test_table_1_is_what_the_report_makes_of_the_results() -> None:
-    grid = paper_grid(TABLES[1], load_results(README.parent / "results"))
-    assert grid is not None
-    assert render("table.md", grid=grid) in README.read_text()
-    assert LEGEND in " ".join(README.read_text().split())
+def test_it_is_short() -> None:
+    assert len(TEXT.encode()) <= 7 * 1024
+
+
+def test_results_are_those_of_the_files() -> None:
+    rows = re.findall(r"\(`results/([^`]+)`\) \| ([\d.]+) \| ([\d.]+) \| (\d+) \|", TEXT)
+    assert len(rows) == 5
+    for row, paper, ours, seeds in rows:
+        found = [one for one in read_results(README.parent / "results")[row] if not one.get("changed")]
+        (metric,) = paper_number(row)
+        assert float(paper) == paper_number(row)[metric], row
+        assert len(found) == int(seeds), row
+        mean = sum(one["metrics"][metric] for one in found) / len(found)
+        digits = len(ours.partition(".")[2])
+        assert float(ours) == pytest.approx(mean, abs=0.51 * 10**-digits), row

@@ -2,6 +2,8 @@
 
 import sys
 
+from probsym import __version__
+
 
 def main() -> None:
     """Run the command line, if what it stands on is installed."""
@@ -10,6 +12,9 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "probsym":
             raise
+        if sys.argv[1:] == ["--version"]:
+            sys.stdout.write(f"probsym {__version__}\n")
+            return
         sys.exit(f"Expected the command line's libraries (got no {error.name}); pip install 'probsym[lab]' has them")
     run()
 

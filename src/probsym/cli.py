@@ -52,7 +52,7 @@ def _one_of(folder: str) -> str:
 
 @app.command("list")
 def list_recipes(results: Results = Path("results")) -> None:
-    """Every row of every table of the paper: recipe, the paper's number, ours, status."""
+    """List every row of every table of the paper: recipe, the paper's number, ours, status."""
     from probsym.lab.paper import listed_rows
     from probsym.lab.recipes import RECIPES
     from probsym.lab.results import read_results
@@ -88,7 +88,7 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
     results: Annotated[Path | None, typer.Option(help="Folder where results are also written.")] = None,
 ) -> None:
-    """Run recipes, one after the other, each for all seeds."""
+    """Train recipes, one after the other, each for all seeds. Runs survive interruption; use --resume."""
     from probsym.lab.recipe import matching
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, run
@@ -122,7 +122,7 @@ def evaluate(
     device: Device = "auto",
     precision: Precision = "32-true",
 ) -> None:
-    """The test metrics of a finished run, again or with other draws."""
+    """Test a finished run again, or with another number of draws."""
     from dataclasses import replace
 
     from probsym.lab.final_test import report_on_test
@@ -202,7 +202,7 @@ def inspect(
     repeats: Annotated[int, typer.Option(min=2, help="With draws of their own.")] = 5,
     device: Device = "auto",
 ) -> None:
-    """What to know of a trained model: symmetry, variance, spread of p(g|x), time; and how many draws to take."""
+    """Describe a trained model: symmetry, variance, spread of p(g|x), time, and how many draws to take."""
     from probsym.lab.analyses.analysis import Questions
     from probsym.lab.inspection import inspected, suggested_samples
     from probsym.lab.progress import shown
@@ -265,7 +265,7 @@ def show_table(
         list[str] | None, typer.Option(help="key=value: of runs with just these settings changed, such as epochs=1000.")
     ] = None,
 ) -> None:
-    """One table of the paper, our numbers beside."""
+    """Print a table of the paper with our numbers beside it."""
     from probsym.lab.recipe import changes
     from probsym.lab.results import read_results
     from probsym.lab.tables import controls, table
@@ -295,7 +295,7 @@ def report(
         Path | None, typer.Option(help="File of the same tables as Markdown; beside the page if not given.")
     ] = None,
 ) -> None:
-    """One page about all results, or about some runs: tables, curves, figures, costs, and where each number is from."""
+    """Write one page about all results, or some runs: tables, curves, figures, costs, and where each number is from."""
     from probsym.lab.report import check_places, load_results, load_runs, write_report
 
     check_places(out, markdown)  # before anything is read
@@ -306,7 +306,7 @@ def report(
 
 @app.command()
 def check() -> None:
-    """What there is to work with: versions, devices, data and their checksums."""
+    """Check the installation: versions, devices, data and their checksums."""
     from probsym.lab.check import checks
 
     missing = 0
@@ -321,10 +321,10 @@ def check() -> None:
 
 @app.command()
 def demo(
-    epochs: Annotated[int, typer.Option(min=1, help="Of training, for each method.")] = 25,
+    epochs: Annotated[int, typer.Option(min=1, help="Of training, for each method.")] = 15,
     out: Annotated[Path | None, typer.Option(help="Folder of the report; runs/demo-DATE if not given.")] = None,
 ) -> None:
-    """One MLP under three symmetrizations, on graphs that no message passing tells apart: a few minutes."""
+    """Train one MLP under three symmetrizations on graphs that message passing cannot tell apart: a few minutes."""
     from probsym.lab.demo import demonstrate
 
     demonstrate(epochs, out, console)

@@ -70,7 +70,7 @@ class WriteError(ProbsymError, OSError):
 
 
 class RecipeError(ProbsymError, KeyError):
-    """A recipe, setting or table that there is not."""
+    """An unknown recipe, setting or table."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

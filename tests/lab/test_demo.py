@@ -15,10 +15,10 @@ EPOCHS, TRAIN = 8, 400
 METHODS = ("Learned", "Haar", "Canonical")
 
 
-@pytest.mark.parametrize("name", ["report.html", "report.md"])
-def test_a_report_that_is_there_is_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["report.html", "report.md", "picture.png"])
+def test_what_is_there_is_not_overwritten(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
-    with pytest.raises(RunError, match="Expected no report"):
+    with pytest.raises(RunError, match=r"Expected no (report|picture)"):
         demonstrate(1, tmp_path, Console(file=io.StringIO()))
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine"}
 
@@ -49,6 +49,11 @@ def test_a_short_demonstration_learns_reports_and_overwrites_nothing(
     assert all(chart.split("</svg>")[0].count("<title>") == 4 for chart in page.split("<svg")[1:])
     assert f"{TRAIN} decorated cycles to learn from" in page
     assert f"Report: {tmp_path / 'report.html'}" in printed
+    assert f"Picture: {tmp_path / 'picture.png'}" in printed
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+    pages = [word.strip(",") for word in printed.partition("Next:")[2].split() if "/" in word]
+    assert pages
+    assert [page for page in pages if not (Path(__file__).parents[2] / page).exists()] == []
     assert f"{TRAIN} graphs to learn from" in printed
     assert found["Learned"].accuracy > 75
     with pytest.raises(ProbsymError):

@@ -105,7 +105,7 @@ def test_differences_are_the_changed_fields_with_their_values() -> None:
 
 def test_known_names_are_found_and_others_come_with_the_nearest() -> None:
     assert closest("exp-classify/mlp-ps", RECIPES, "recipe").name == "exp-classify/mlp-ps"
-    with pytest.raises(RecipeError, match=r"a recipe .*'exp-clasify/mlp-ps'.*did you mean exp-classify/mlp-ps"):
+    with pytest.raises(RecipeError, match=r"Unknown recipe 'exp-clasify/mlp-ps'; did you mean exp-classify/mlp-ps"):
         closest("exp-clasify/mlp-ps", RECIPES, "recipe")
     with pytest.raises(RecipeError) as caught:
         closest("####", RECIPES, "recipe")

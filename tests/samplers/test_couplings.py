@@ -357,7 +357,7 @@ def test_quasi_is_better_over_groups(group):
 def test_quasi_counts_every_random_number():
     model, x = on_sets(), torch.zeros(1, 10, 2120)
     model.noise(x[..., :2119], samples=1, coupling="quasi")  # 21190 of the noise, 10 for ties
-    with pytest.raises(errors.RangeError, match=r"at most 21201 random numbers a draw.*\(got 21210\)"):
+    with pytest.raises(errors.RangeError, match=r"at most 21201 random numbers per draw.*\(got 21210\)"):
         model.noise(x, samples=1, coupling="quasi")
 
 

@@ -18,7 +18,7 @@ class MLP(RemembersArguments, nn.Module):
     Every input (batch, ...) is flattened after its batch axis and cast to the dtype of the parameters; they are
     concatenated in order. The activation, then the dropout, stand between layers; `output_activation` follows the
     last one. The output is (batch, widths[-1]), or (batch, *shape) if a shape with as many numbers is given:
-    `shape=()` is one number a batch item.
+    `shape=()` is one number per batch item.
 
     >>> model = MLP([3 * 3 + 3 * 2, 16, 3], shape=(3, 1))
     >>> model(torch.ones(5, 3, 2), torch.ones(5, 3, 3, dtype=torch.bool)).shape

@@ -135,7 +135,7 @@ class Tokenize(nn.Module):
         return found.view(edges.batch, self.grid**2, weight.shape[1])
 
     def _from_items(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Pieces in a row, one a token, or those of the diagonal patches."""
+        """Pieces in a row, one per token, or those of the diagonal patches."""
         batch, _, channels = x.shape
         pieces, size = (self.grid, self.side) if self.diagonal else (self.grid**2, self.piece)
         x = self._filled(x, 1, square=self.diagonal).reshape(batch, pieces, size * channels)

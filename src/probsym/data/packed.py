@@ -46,7 +46,7 @@ class PackedGraphs:
         nodes: (nodes, channels), a list a graph: numbers; or, with `node_kinds`, kinds, which batches have one-hot.
         edges: (edges, 2), a list a graph: from which node of the graph to which, as integers of any dtype. Both
             directions of an undirected edge are listed.
-        targets: a tensor (graphs, ...); or rows, one a node, or one a pair if there are `pairs`.
+        targets: a tensor (graphs, ...); or rows, one per node, or one per pair if there are `pairs`.
         edge_features: (edges, channels), numbers or kinds, in the order of `edges`: `edges.like(...)`.
         pairs: (pairs, 2), a list a graph: the pairs of nodes that have a target, each at most once.
         node_kinds, edge_kinds: how many kinds there are in each channel.
@@ -170,8 +170,8 @@ def from_arrays(
 ) -> PackedGraphs:
     """Graphs from arrays: `node_ptr`, `edge_ptr`, `x`, `edge_index` (2, edges), `y` and, if there is one, `edge_attr`.
 
-    Targets `y` are a row a graph; with `of_nodes`, a row a node; or, if there are `pair_ptr` and `pair_index`
-    (2, pairs), a row a pair.
+    Targets `y` are one row per graph; with `of_nodes`, one per node; or, if there are `pair_ptr` and `pair_index`
+    (2, pairs), one per pair.
     """
     found = {name: torch.from_numpy(np.ascontiguousarray(one)) for name, one in arrays.items()}
 

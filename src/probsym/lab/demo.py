@@ -1,4 +1,4 @@
-"""One MLP under three symmetrizations, on graphs that no message passing tells apart: runs, a table and a report."""
+"""One MLP under three symmetrizations, on graphs that no message passing tells apart: a table, a picture, a report."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from rich.table import Table
 
 from probsym import testing
 from probsym.lab.analyses.analysis import write_analysis
+from probsym.lab.demo_picture import demo_picture
+from probsym.lab.engine import Engine
+from probsym.lab.pictures.picture import check_place, save
 from probsym.lab.recipe import Recipe
 from probsym.lab.recipes.demo import RECIPES, DecoratedCycles
 from probsym.lab.report import check_places, load_results, write_report
@@ -24,6 +27,12 @@ from probsym.symmetrized import Symmetrized
 TITLES = {"demo/mlp-ps": "Learned", "demo/mlp-ga": "Haar", "demo/mlp-canonical": "Canonical"}
 PAGE_TITLE = "One MLP, three symmetrizations"
 EXAMPLES = 50
+NEXT = (
+    "Next:",
+    "  your own model        docs/start/your-model.md, examples/own_module.py",
+    "  another sampler       docs/guide/samplers.md",
+    "  the paper's numbers   probsym list, probsym table 1",
+)
 
 
 class Outcome(NamedTuple):
@@ -35,12 +44,14 @@ class Outcome(NamedTuple):
     error: float
     unclear: str
     draws: int
+    engine: Engine
 
 
 def demonstrate(epochs: int, out: Path | None, console: Console, train: int = 2000) -> dict[str, Outcome]:
-    """Train the three, print a table, write the report; the runs and their results are kept beside it."""
+    """Train the three, print a table, draw a picture, write the report; runs and results are kept beside them."""
     folder = out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
-    page, _ = check_places(folder / "report.html")  # before anything is trained
+    (page, _), picture = check_places(folder / "report.html"), folder / "picture.png"  # before anything is trained
+    check_place(picture)
     console.print(f"One cycle or two? {train} graphs to learn from, 400 for the test.")
     recipes = [replace(recipe, task=partial(DecoratedCycles, train)) for recipe in RECIPES]
     outcomes = {TITLES[recipe.name]: _outcome(recipe, epochs, folder, console) for recipe in recipes}
@@ -49,8 +60,10 @@ def demonstrate(epochs: int, out: Path | None, console: Console, train: int = 20
         cells = (f"{one.accuracy:.1f} %", str(one.draws), f"{one.error:.1e}", one.unclear, f"{one.seconds:.0f}")
         table.add_row(title, *cells)
     console.print(table)
+    engines = {title: one.engine for title, one in outcomes.items()}
+    save(demo_picture(engines, {title: one.curve for title, one in outcomes.items()}), picture)
     write_report(load_results(folder / "results"), page, title=PAGE_TITLE, lead=lead(train))
-    console.print(f"Report: {page}", soft_wrap=True)
+    console.print(f"Picture: {picture}", f"Report: {page}", *NEXT, sep="\n", soft_wrap=True, highlight=False)
     return outcomes
 
 
@@ -85,4 +98,5 @@ def _outcome(recipe: Recipe, epochs: int, folder: Path, console: Console) -> Out
         found.error,
         f"{found.unclear} of {found.draws}",
         model.samples,
+        engine,
     )

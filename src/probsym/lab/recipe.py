@@ -185,7 +185,7 @@ class Recipe:
 def closest(name: str, known: Mapping[str, Any], what: str) -> Any:
     """What is known by that name, or a complaint with the nearest names."""
     if name not in known:
-        raise RecipeError(f"Expected a {what} that there is (got {name!r}){_near(name, known)}")
+        raise RecipeError(f"Unknown {what} {name!r}{_near(name, known)}")
     return known[name]
 
 

@@ -18,7 +18,7 @@ from probsym.signature import Term
 class Lifted(RemembersArguments, nn.Module):
     """Logits `z[h] = net(h^-1 x)`, which follow the input as `(g z)[h] = z[g^-1 h]` whatever the net is.
 
-    `net` maps (rows, ...) to one number a row, (rows,) or (rows, 1). A model tells from its signature on which axes
+    `net` maps (rows, ...) to one number per row, (rows,) or (rows, 1). A model tells from its signature on which axes
     of x the group acts, and how. Without a model, `axis`, counted from the end, is the axis or pair of axes, the last
     if None, and `kind` its kind, "grid" for a pair and otherwise "plain" if None.
 

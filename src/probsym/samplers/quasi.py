@@ -61,7 +61,7 @@ def _points(
         return []
     if total > SobolEngine.MAXDIM:
         raise RangeError(
-            f"Expected at most {SobolEngine.MAXDIM} random numbers a draw for coupling 'quasi' (got {total})"
+            f"Expected at most {SobolEngine.MAXDIM} random numbers per draw for coupling 'quasi' (got {total})"
         )
     if torch.compiler.is_exporting():
         raise TracingError(

@@ -59,14 +59,14 @@ class Browser:
                 self.driver.stdout.close()
             self.profile.cleanup()
 
-    def open(self, page: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
-        """Open a file at a width and in a colour scheme; what was logged before is forgotten."""
+    def open(self, page: Path | str, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
+        """Open a file or an address at a width and in a colour scheme; what was logged before is forgotten."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.tell("Emulation.setDeviceMetricsOverride", **size)
         self.tell("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self._ask("POST", "/url", {"url": "about:blank"})
         self.complaints(), self.requests()
-        self._ask("POST", "/url", {"url": page.resolve().as_uri()})
+        self._ask("POST", "/url", {"url": page if isinstance(page, str) else page.resolve().as_uri()})
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What a script returns."""

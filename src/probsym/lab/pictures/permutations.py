@@ -21,7 +21,7 @@ COLUMNS = 5
 
 
 def permutations(engines: Mapping[str, Engine], count: int = 4, seed: int = 0) -> Figure:
-    """For each run a row a test input, a column a kept epoch: the mean of 50 permutation matrices, real nodes only.
+    """Per run one row per test input, one column per kept epoch: the mean of 50 permutation matrices, real nodes only.
 
     The darker a point is, the more often the node of its row comes to the place of its column. The number above is
     the mean entropy of the rows in nats. The sampler is as in the analysis of entropy.
