@@ -13,6 +13,8 @@ from probsym.errors import DependencyError, TracingError
 from probsym.samplers.noise import Noise
 from probsym.symmetrized import Mask, Symmetrized
 
+__all__ = ["onnx", "program"]
+
 
 class Exportable(nn.Module):
     """A symmetrized model as a function of tensors alone: `module(*inputs, mask=mask, noise=model.noise(...).named())`.
