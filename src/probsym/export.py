@@ -13,7 +13,7 @@ from probsym.errors import DependencyError, TracingError
 from probsym.samplers.noise import Noise
 from probsym.symmetrized import Mask, Symmetrized
 
-__all__ = ["onnx", "program"]
+__all__ = ["Exportable", "onnx", "program"]
 
 
 class Exportable(nn.Module):
