@@ -80,7 +80,7 @@ def main() -> None:
     exact = Symmetrized(haar.base, "n -> n", {"n": group}, samplers.Enumerate())(signal)
     offs = {}
     for coupling in ("independent", "antithetic", "quasi", "stratified"):
-        offs[coupling] = float((haar(signal, samples=8, coupling=coupling) - exact).square().mean().sqrt())
+        offs[coupling] = (haar(signal, samples=8, coupling=coupling) - exact).square().mean().sqrt().item()
         print(f"{coupling:12s} 8 draws are off by {offs[coupling]:.1e}")
     draw(signal, exact, offs)
 

@@ -68,7 +68,7 @@ def draw(adjacency: Tensor, orders: Tensor) -> None:
     figure, places = plt.subplots(1, 1 + len(orders), figsize=(10, 2.4))
     seen = [adjacency, *(adjacency[order][:, order] for order in orders)]
     for place, image, title in zip(places, seen, ["as it came", *(["as it is read"] * len(orders))], strict=True):
-        place.imshow(image, cmap="Greys")
+        place.imshow(image.numpy(), cmap="Greys")
         place.set(xticks=[], yticks=[], title=title)
     figure.tight_layout()
 

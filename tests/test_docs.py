@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import probsym
 from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.lab.paper import TABLES
 from probsym.lab.report import load_results
@@ -215,3 +216,10 @@ def test_settings_of_samplers_are_those_of_the_file() -> None:
         found = [row for row in rows if all(row[one] == wanted[one] for one in usual)]
         assert f"{statistics.mean(row['accuracy'] for row in found):.1f}" == accuracy, wanted
         assert f"{statistics.mean(row['loss'] for row in found):.2f}" == loss, wanted
+
+
+def test_whoever_names_the_version_names_this_one() -> None:
+    named = re.findall(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M)
+    named += re.findall(r"probsym-([\d.]+)-py3", (DOCS / "start" / "install.md").read_text())
+    named += re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.M)[:1]
+    assert named == [probsym.__version__] * 3
