@@ -695,7 +695,7 @@ def test_weights_of_two_precisions_in_one_part(tmp_path: Path) -> None:
     saved(on_graphs(), tmp_path)
     half = load_file(tmp_path / "model.safetensors")["base.layers.0.weight"].bfloat16()
     reweighted(tmp_path, **{"base.layers.0.weight": half})
-    with pytest.raises(CheckpointError, match=r"one precision \(got torch.bfloat16, torch.float32\)"):
+    with pytest.raises(CheckpointError, match=r"one precision .*\(got torch.bfloat16, torch.float32\)"):
         Symmetrized.from_pretrained(tmp_path)
 
 

@@ -13,7 +13,8 @@ def normal(*shape, dtype=torch.float64, seed=0):
 
 def literally(layer, x):
     """x (d, rows, n, channels) as the naive version has it, edge by edge."""
-    (edges,) = naive.leaky(layer.edge, [naive.edges(x.movedim(0, 2), layer.neighbours)])
+    points = x.movedim(0, 2)
+    (edges,) = naive.leaky(layer.edge, [naive.edges(points, naive.nearest(points, layer.neighbours))])
     return naive.pool(layer.pool, edges).movedim(2, 0)
 
 

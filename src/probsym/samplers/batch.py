@@ -126,7 +126,7 @@ def real_entries(names: Sequence[str], masks: Mapping[str, Tensor], dims: int) -
     real: Tensor | None = None
     for place, name in enumerate(names, start=-len(names)):
         if name in masks:
-            shape = [len(masks[name]), *(1 for _ in range(dims - 1))]
+            shape = [masks[name].shape[0], *(1 for _ in range(dims - 1))]
             shape[place] = masks[name].shape[1]
             here = masks[name].view(shape)
             real = here if real is None else real & here
