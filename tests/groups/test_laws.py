@@ -14,6 +14,11 @@ SIZES = {
     "SE": [1, 2, 3, 5, 8],
     "C": [1, 2, 3, 4, 5, 12],
     "D": [1, 2, 3, 4, 5, 12],
+    "Signs": [1, 4, 9],
+    "Shift": [1, 2, 5],
+    "Tetrahedral": [None],
+    "Octahedral": [None],
+    "Icosahedral": [None],
 }
 GRIDS = {1: [1, 4, 5], 2: [1, 4, 5], 4: [1, 4, 5]}
 
@@ -21,8 +26,8 @@ GRIDS = {1: [1, 4, 5], 2: [1, 4, 5], 4: [1, 4, 5]}
 def cases():
     for name, sizes in SIZES.items():
         for size in sizes:
-            if name == "S":
-                yield pytest.param(groups.S(), size, id=f"S-{size}")
+            if name in ("S", "Signs", "Shift") or size is None:
+                yield pytest.param(groups.GROUPS[name](), size, id=f"{name}-{size}" if size else name)
                 continue
             group = groups.GROUPS[name](size)
             yield pytest.param(group, None, id=repr(group))

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, matmul
+from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_parameter, matmul
+from probsym.groups.rotation_rule import rotation_rule
 from probsym.ops import gram_schmidt
 from probsym.ops.gram_schmidt import TOLERANCE
 
@@ -89,6 +90,11 @@ class O(Group):  # noqa: E742
         self.check_element(features)
         return gram_schmidt(features, noise)
 
+    def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """d - tr Q, half the squared distance of Q from the identity."""
+        assert isinstance(carrier, Tensor)
+        return self.d - carrier.diagonal(dim1=-2, dim2=-1).sum(-1)
+
     def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
         left = torch.linalg.qr(features).R.diagonal(dim1=-2, dim2=-1).abs()
         whole = torch.linalg.matrix_norm(features).clamp(min=torch.finfo(features.dtype).tiny)
@@ -127,6 +133,16 @@ class O(Group):  # noqa: E742
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         return self.signed_permutations().to(ranks.device, dtype)[ranks]
+
+    def quadrature(self, degree: int) -> tuple[Tensor, Tensor]:
+        """In two and three dimensions: turns evenly about the last axis, and in three, from there to the points of a
+        Lebedev rule; with reflections, each also after one."""
+        rotations, weights = rotation_rule(self.d, degree)
+        if not self.reflects:
+            return rotations, weights
+        flip = torch.ones(self.d, dtype=torch.float64)
+        flip[-1] = -1
+        return torch.cat([rotations, rotations * flip]), torch.cat([weights, weights]) / 2
 
     def contains(self, g: Tensor) -> Tensor:
         self.check_element(g)
