@@ -36,6 +36,13 @@ def cases():
                     yield pytest.param(group, side, id=f"{group!r}-grid-{side}")
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("side", [32, 33])
+@pytest.mark.parametrize("group", [groups.SO(2), groups.O(2), groups.C(5), groups.D(3), groups.C(8)], ids=repr)
+def test_laws_of_smooth_images(group, side, dtype):
+    assert_group_laws(group, size=side, dtype=dtype)
+
+
 def test_every_registered_group_is_tested():
     assert set(SIZES) == set(groups.GROUPS)
 

@@ -72,6 +72,10 @@ class Group(ABC):
     def kinds(self) -> frozenset[str]:
         """Which kinds of axes it acts on: "plain", "point", "axial", "grid"."""
 
+    def exact_on(self, kind: str) -> bool:
+        """Whether the laws of the action hold to rounding on an axis of this kind, and not for smooth images alone."""
+        return True
+
     @property
     def takes_mask(self) -> bool:
         """Whether the items of an axis may be padding, and a mask say so; `haar` and `project` then take `mask=`."""

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from probsym.errors import DtypeError
 from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_parameter, matmul
+from probsym.groups.images import grid_rows, turn_image
 from probsym.groups.rotation_rule import rotation_rule
 from probsym.ops import gram_schmidt
 from probsym.ops.gram_schmidt import TOLERANCE
@@ -25,7 +26,8 @@ class O(Group):  # noqa: E742
 
     An element is an orthogonal matrix Q (*batch, d, d). Vectors are rows: `act(Q, x) = x Q'`; an axial vector
     takes the sign of the determinant besides. Features are d vectors as the columns of Z, which follow the
-    input as Q Z and are projected by Gram-Schmidt.
+    input as Q Z and are projected by Gram-Schmidt. O(2) and SO(2) also turn images (kind "grid"), by bilinear sampling
+    in the inscribed disc, as `groups.images.turn_image` says.
 
     >>> group = O(3)
     >>> q = group.haar((), generator=torch.Generator().manual_seed(0))
@@ -43,14 +45,17 @@ class O(Group):  # noqa: E742
 
     @property
     def kinds(self) -> frozenset[str]:
-        return frozenset({"plain", "axial"})
+        return frozenset({"plain", "axial", "grid"} if self.d == 2 else {"plain", "axial"})
+
+    def exact_on(self, kind: str) -> bool:
+        return kind != "grid"
 
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (self.d, self.d)
 
-    def axis_size(self, kind: str = "plain") -> int:
+    def axis_size(self, kind: str = "plain") -> int | None:
         self.check_kind(kind)
-        return self.d
+        return None if kind == "grid" else self.d
 
     def identity(
         self,
@@ -73,14 +78,17 @@ class O(Group):  # noqa: E742
 
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
         self.check_kind(kind)
-        axis = check_axis(x, axis, self.check_element(g), self.d, self)
+        batch = self.check_element(g)
+        if kind == "grid":
+            return turn_image(g, x, grid_rows(x, axis, batch, self))
+        axis = check_axis(x, axis, batch, self.d, self)
         return act_by_matrix(g * determinant_sign(g) if kind == "axial" else g, x, axis)
 
     def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (self.d, self.d)
 
     def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
-        return ("normal",)
+        return ("normal",) if self.exact_on(kind) else ()
 
     def move(self, g: Tensor, features: Tensor) -> Tensor:
         return self.compose(g, features)

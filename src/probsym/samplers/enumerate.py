@@ -55,7 +55,7 @@ def every_element(batch: Batch, limit: int) -> Draw:
     """Each element of the group, or product of groups, for each batch item."""
     groups = batch.groups
     most = {key: _most_items(batch, key) for key, group in groups.items() if group.takes_mask}
-    total = math.prod(group.cardinality(most.get(key, batch.sizes.get(key))) for key, group in groups.items())
+    total = math.prod([group.cardinality(most.get(key, batch.sizes.get(key))) for key, group in groups.items()])
     if total > limit:
         raise GroupError(f"Expected at most {limit} elements to list (got {total}, for {most} items)")
     listed = {key: _elements(batch, key, most.get(key)) for key in groups}

@@ -62,7 +62,7 @@ class Quadrature(Sampler):
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         rules = {key: self._rule(group) for key, group in batch.groups.items()}
-        total = math.prod(len(weights) for _, weights in rules.values())
+        total = math.prod([len(weights) for _, weights in rules.values()])
         elements, weights, repeats = {}, torch.ones(1, total, dtype=batch.dtype, device=batch.device), 1
         for key, (listed, share) in rules.items():  # the product: the first axis slowest
             group, repeats = batch.groups[key], repeats * len(share)
