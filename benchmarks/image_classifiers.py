@@ -28,8 +28,8 @@ class Classifier(nn.Module):
 
 
 class DeiT(Classifier):
-    """A ViT from a safetensors file with timm's names. Features: after each layer the global token, and the mean of the
-    others beside it."""
+    """A ViT from a safetensors file with timm's names. Features: the mean token, but for the global one, after
+    each layer of the second half. On held-out training images they told poses better than global tokens did."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -50,10 +50,10 @@ class DeiT(Classifier):
         features = []
         for layer in self.encoder.layers:
             tokens = layer(tokens, None)
-            features.append(torch.cat([tokens[:, 0], tokens[:, 1:].mean(1)], -1))
+            features.append(tokens[:, 1:].mean(1))
         assert self.encoder.norm is not None
         logits: Tensor = self.head(self.encoder.norm(tokens)[:, 0])
-        return logits, torch.cat(features, -1)
+        return logits, torch.cat(features[len(features) // 2 :], -1)
 
 
 class EfficientNet(Classifier):

@@ -1,18 +1,19 @@
 """Images from folders, turned and mirrored, through a classifier once each; what it says is kept in files."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.image_classifiers import Classifier
+from benchmarks.image_classifiers import MEAN, Classifier
 from probsym import groups
 
-SIDE, BATCH, BLOCK = 224, 50, 500
+SIDE, BATCH, BLOCK = 224, 50, 250
 """Pixels a side; images in one call of the classifier, and in one file of what is kept."""
+EIGHT = groups.C(8)
 ENDINGS = (".jpeg", ".jpg", ".png")
 
 
@@ -60,35 +61,61 @@ def images_of(files: Sequence[Path], view: int = 0) -> Tensor:
     return torch.from_numpy(np.stack([decoded(file, view) for file in files])).float() / 255
 
 
-def turned(images: Tensor, element: int) -> Tensor:
+def turned(images: Tensor, element: int, start: int = 0) -> Tensor:
     """Images moved by an element of D(4), which has the quarter turns first."""
     return groups.D(4).act(torch.full((len(images),), element), images, (-2, -1), "grid")
 
 
+def turned_by_any_angle(images: Tensor, element: int, start: int) -> Tensor:
+    """Images turned by angles drawn for their numbers from `start` on, then by the inverse of an element of C(8).
+
+    Where the element is 8 they stay upright, but lose what is outside the disc as the others do. It gets the mean
+    colour.
+    """
+    angles = torch.rand(start + len(images), generator=torch.Generator().manual_seed(0))[start:] * (2 * torch.pi)
+    cosine, sine = angles.cos(), angles.sin()
+    turns = torch.stack([cosine, -sine, sine, cosine], -1).view(-1, 2, 2)
+    mean = torch.tensor(MEAN).view(3, 1, 1)
+    if element == EIGHT.order:
+        turns = torch.eye(2).expand(len(images), 2, 2)
+    moved = groups.SO(2).act(turns, images - mean, (-2, -1), "grid")
+    if 0 < element < EIGHT.order:
+        undo = EIGHT.inverse(torch.full((len(images),), element))
+        moved = EIGHT.act(undo, moved, (-2, -1), "grid")
+    return moved + mean
+
+
 def passed(
-    model: Classifier, files: Sequence[Path], elements: Sequence[int], kept: Path, view: int = 0
+    model: Classifier | None,
+    files: Sequence[Path],
+    elements: Sequence[int],
+    kept: Path,
+    move: Callable[[Tensor, int, int], Tensor] = turned,
 ) -> tuple[Tensor, Tensor]:
     """Logits (elements, count, classes) and features (elements, count, width) of the images, moved by each element.
 
-    What an earlier call has kept in the folder is read; the rest is computed, and kept.
+    What an earlier call has kept in the folder is read; the rest is computed, which needs a model, and kept.
     """
     kept.mkdir(parents=True, exist_ok=True)
-    found: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
-    for start in range(0, len(files), BLOCK):
+    starts = range(0, len(files), BLOCK)
+    logits, features = [], []
+    for start in starts:
         images = None
         for element in elements:
-            path = kept / f"view-{view}-element-{element}-from-{start}.npz"
+            path = kept / f"element-{element}-from-{start}-to-{min(start + BLOCK, len(files))}.npz"
             if not path.exists():
-                images = images_of(files[start : start + BLOCK], view) if images is None else images
-                _write(path, *_through(model, turned(images, element)))
+                assert model is not None
+                images = images_of(files[start : start + BLOCK]) if images is None else images
+                _write(path, *_through(model, move(images, element, start)))
             with np.load(path) as file:
-                found[element, start] = torch.from_numpy(file["logits"]), torch.from_numpy(file["features"]).float()
-    starts = range(0, len(files), BLOCK)
-    logits, features = (
-        torch.stack([torch.cat([found[element, start][which] for start in starts]) for element in elements])
-        for which in (0, 1)
-    )
-    return logits, features
+                logits.append(torch.from_numpy(file["logits"]))
+                features.append(torch.from_numpy(file["features"]).float())
+    return _by_element(logits, len(starts)), _by_element(features, len(starts))
+
+
+def _by_element(blocks: list[Tensor], starts: int) -> Tensor:
+    each = len(blocks) // starts
+    return torch.stack([torch.cat(blocks[element::each]) for element in range(each)])
 
 
 def _through(model: Classifier, images: Tensor) -> tuple[Tensor, Tensor]:
