@@ -34,7 +34,8 @@ class DeiT(Classifier):
     def __init__(self, file: Path) -> None:
         super().__init__()
         found, tensors = read_pretrained(file), read_tensors(file)
-        assert found.cls is not None and found.positions is not None
+        assert found.cls is not None
+        assert found.positions is not None
         self.encoder = Encoder(found.settings)
         self.encoder.load_state_dict(found.layers)
         kernel, classes = tensors["patch_embed.proj.weight"], tensors["head.weight"]

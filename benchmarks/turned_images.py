@@ -13,9 +13,9 @@ What it says is kept in files, and samplers look it up (`kept_images.py`). A few
 to check that and to count passes.
 
 Run: python benchmarks/turned_images.py IMAGES --training FOLDER --small FOLDER --weights FILE --kept FOLDER
-[--classifier deit-tiny] [--first 5000] [--mirrored 5000] [--any-angle 1000] [--out FILE] [--picture FILE]. IMAGES has one
-folder for each class, in the order of the classes by name; the first images are evenly from all classes. The head learns
-from --training, the net from --training and --small. The last line is JSON.
+[--classifier deit-tiny] [--first 5000] [--mirrored 5000] [--any-angle 1000] [--out FILE]. IMAGES has one folder for
+each class, in the order of the classes by name; the first images are evenly from all classes. The head learns from
+--training, the net from --training and --small. The last line is JSON; `turned_images_chart.py` draws it.
 """
 
 from __future__ import annotations
@@ -139,9 +139,12 @@ def whole(
     for name in ("average", "energy: head, tau 0", "energy: head, tau 1", "canonical"):
         sampler = rows(energies, pose_nets, group, None)[name]
         model = Symmetrized(shared, "c (h w) -> k", {"h w": group}, sampler).eval()
-        before = shared.passes
-        with torch.no_grad():
-            outputs = torch.stack([model(turned(images, element)) for element in range(len(kept))])
+        before, answered = shared.passes, []
+        for element in range(len(kept)):
+            shared.last = None  # which may have been the same images after a turn
+            with torch.no_grad():
+                answered.append(model(turned(images, element)))
+        outputs = torch.stack(answered)
         each = (shared.passes - before) / outputs.shape[:2].numel()
         found[name] = {"passes": each, "equivariance_error": float((outputs - outputs[:1]).abs().max())}
         if name == "average":

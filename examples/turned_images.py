@@ -1,6 +1,6 @@
 """A frozen classifier on turned images: an energy on its logits learns from upright ones which way is up.
 
-Run: python examples/turned_images.py MODEL FOLDER (an image classifier of `transformers`; a folder per class number)."""
+Run: python examples/turned_images.py MODEL FOLDER, a classifier of `transformers` and a folder per class number."""
 
 import sys
 from collections.abc import Callable
@@ -42,10 +42,8 @@ def main(classifier: Callable[[Tensor], Tensor], folder: Path, side: int = 224) 
     energy = samplers.Energy(nn.Sequential(once, head), tau=1.0)
     model = Symmetrized(nn.Sequential(once, nn.Softmax(-1)), "c (h w) -> k", {"h w": groups.C(4)}, energy).eval()
     for turn in range(4):
-        right = [
-            (f(images[1::2].rot90(turn, (-2, -1))).argmax(-1) == labels[1::2]).float().mean() for f in (once, model)
-        ]
-        print(f"turned by {90 * turn} degrees: bare {right[0]:.1%}, symmetrized {right[1]:.1%}")
+        x, y = images[1::2].rot90(turn, (-2, -1)), labels[1::2]
+        print(f"{90 * turn} degrees:", *(f"{(f(x).argmax(-1) == y).float().mean():.1%}" for f in (once, model)))
 
 
 if __name__ == "__main__":

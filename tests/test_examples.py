@@ -68,7 +68,7 @@ def test_turned_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         (tmp_path / str(label)).mkdir(exist_ok=True)
         Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / str(label) / f"{number}.png")
     main(classifier, tmp_path, side=8)
-    found = re.findall(r"turned by (\d+) degrees: bare (\S+)%, symmetrized (\S+)%", capsys.readouterr().out)
+    found = re.findall(r"(\d+) degrees: (\S+)% (\S+)%", capsys.readouterr().out)
     assert [degrees for degrees, *_ in found] == ["0", "90", "180", "270"]
     bare, symmetrized = ([float(row[at]) for row in found] for at in (1, 2))
     assert bare[0] == 100 > max(bare[1:])
