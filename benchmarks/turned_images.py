@@ -14,7 +14,7 @@ to check that and to count passes.
 
 Run: python benchmarks/turned_images.py IMAGES --training FOLDER --small FOLDER --weights FILE --kept FOLDER
 [--classifier deit-tiny] [--first 5000] [--mirrored 5000] [--any-angle 1000] [--out FILE]. IMAGES has one folder for
-each class, in the order of the classes by name; the first images are evenly from all classes. The head learns from
+each class, in the order of the classes by name; the first images are the first of every class. The head learns from
 --training, the net from --training and --small. The last line is JSON; `turned_images_chart.py` draws it.
 """
 
@@ -45,7 +45,7 @@ from probsym.lab.provenance import provenance
 
 TAUS = {"entropy": (0.0, 0.1, 0.3, 1.0), "head": (0.0, 0.5, 1.0, 2.0)}
 """The head was trained at tau = 1; no temperature is chosen by the images that are measured."""
-CHECKED, VIEWS, DRAWS = 4, 2, 4
+CHECKED, VIEWS, DRAWS = 2, 2, 4
 """Images that go through whole models; random crops of each training image for the small net; draws of `Learned`."""
 
 
@@ -102,7 +102,9 @@ def rows(
 
 def passes(name: str, order: int) -> int:
     """Images through the classifier for one answer; with tau 0 the chosen one passes again."""
-    return {"bare": 1, "canonical": 1, "learned": DRAWS}.get(name, order + name.endswith("tau 0"))
+    return {"bare": 1, "upright, in the disc": 1, "canonical": 1, "learned": DRAWS}.get(
+        name, order + name.endswith("tau 0")
+    )
 
 
 def looked_up(
@@ -215,6 +217,7 @@ def main() -> None:
     probabilities, energies = logits.softmax(-1), torch.stack([head(one) for one in features])
     by_name = {"entropy": entropy(probabilities), "head": energies}
     found = any_angle_rows(probabilities, by_name, TAUS, labels[:count])
+    found = {row: {**numbers, "passes": passes(row, UPRIGHT)} for row, numbers in found.items()}
     expected = {None: answer(probabilities, 0 * energies, 1.0), 1.0: answer(probabilities, energies, 1.0)}
     expected = {tau: one[:CHECKED] for tau, one in expected.items()}
     checked = any_angle_errors(shared, HeadEnergy(shared, head), few, expected)
