@@ -21,7 +21,7 @@ from probsym.lab.pictures.picture import save
 SHOWN = {
     "bare": "bare",
     "average": "exact average",
-    "energy: entropy, tau 0.1": "Energy, entropy",
+    "energy: entropy, tau 0": "Energy, entropy",
     "energy: head, tau 1": "Energy, learned head",
     "canonical": "Canonical",
     "learned": "Learned",
