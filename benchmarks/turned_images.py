@@ -172,7 +172,7 @@ def pose_nets_from(training: Path, small: Path, kept: Path) -> tuple[dict[float,
         for noise, file in files.items():
             net, loss = trained_net(images, noise)
             torch.save({"weights": net.state_dict(), "loss": loss, "images": len(images)}, file)
-    report = {}
+    report: dict[str, Any] = {}
     for noise, file in files.items():
         read = torch.load(file, weights_only=True)
         found[noise] = PoseNet().eval().requires_grad_(False)
