@@ -63,8 +63,8 @@ class EfficientNet(Classifier):
     """EfficientNet-Lite0 from the folder that its two Python packages were unpacked into. Features: after each
     block, and after the last convolution, the mean over the image.
 
-    Its colours are those of the original, (x - 127) / 128. The packages' page says otherwise; of 100 images that are not
-    among those measured, it knows 89 so and 82 the other way.
+    Its colours are those of the original, (x - 127) / 128. The packages' page says otherwise; of 100 images that are
+    not among those measured, it knows 89 so and 82 the other way.
     """
 
     def __init__(self, folder: Path) -> None:
