@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
+from torch import Tensor
 
 from tests.checkpoint_cases import classic, config_of, vit, write
 
@@ -67,3 +68,24 @@ def test_pretrained_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     assert "tensors loaded" in printed
     assert ("resized: positions" in printed) is not given  # its grid is 4 x 4 as well
     assert "with equal outputs" in printed
+
+
+def test_turned_images(tmp_path: Path) -> None:
+    example = runpy.run_path(str(EXAMPLES / "turned_images.py"))
+    calls: list[int] = []
+
+    def classifier(images: Tensor) -> Tensor:
+        calls.append(len(images))
+        found: Tensor = example["stand_in"](images)
+        return found
+
+    torch.manual_seed(0)
+    example["make_images"](tmp_path)
+    found = example["main"](classifier, tmp_path, side=8)
+    example["draw"](found)
+    bare, symmetrized = zip(*found, strict=True)
+    assert bare[0] == 1 > max(bare[1:])
+    assert len(symmetrized) == 4
+    assert len(set(symmetrized)) == 1
+    assert symmetrized[0] >= 0.95
+    assert sum(calls) == 4 * 40 + 4 * (40 + 4 * 40)  # to learn; then in each orientation bare, and once for each turn
