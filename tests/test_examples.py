@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
+import torch
 from torch import Tensor
 
 from tests.checkpoint_cases import classic, config_of, vit, write
