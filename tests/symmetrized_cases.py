@@ -52,18 +52,55 @@ SETTINGS = {
     "D(4)": Setting("m d", {"d": groups.D(4)}, ("k", "d", "d:axial", "d d"), None, "m", {"d": 2}),
     "C(4) on images": Setting("(h w) c", {"h w": groups.C(4)}, ("k", "(h w) c"), None, None, {"h": 4, "w": 4}),
     "D(4) on images": Setting("(h w) c", {"h w": groups.D(4)}, ("k", "(h w) c"), None, None, {"h": 4, "w": 4}),
+    "Signs": Setting("m d", {"d": groups.Signs()}, ("k", "d", "d d"), None, "m", {"d": 3}),
+    "Shift": Setting("d c", {"d": groups.Shift()}, ("k", "d c", "d d"), None, None, {"d": 4}),
+    "Tetrahedral": Setting("m d", {"d": groups.Tetrahedral()}, ("d:axial",), None, None, {"d": 3}),
+    "Octahedral": Setting("m d", {"d": groups.Octahedral()}, ("d d",), None, None, {"d": 3}),
+    "Icosahedral": Setting("m d", {"d": groups.Icosahedral()}, ("k", "m d"), None, "m", {"d": 3}),
 }
-SAMPLERS = ("Haar", "Enumerate", "Frame", "Frame draws", "Canonical", "Learned", "FromHaar")
+SAMPLERS = (
+    "Haar",
+    "Enumerate",
+    "Frame",
+    "Frame draws",
+    "Frame weighted",
+    "Canonical",
+    "Learned",
+    "FromHaar",
+    "Energy",
+    "Energy soft",
+    "Quadrature",
+)
 MASKS = ("none", "mixed", "holes", "garbage")
+OURS = ("Frame weighted", "Energy", "Energy soft", "Quadrature")
+"""Samplers made of parts that others share, which are not tested with every mask and group."""
+
+
+def masks(setting: str, sampler: str) -> tuple[str, ...]:
+    """The kinds of masks to test with."""
+    if SETTINGS[setting].maskable is None:
+        return MASKS[:1]
+    if sampler in OURS:
+        return ("none", "garbage") if setting in ("S", "E(3)") else ("none",)
+    return ("none", "garbage") if setting in ("Signs", "Icosahedral") else MASKS
 
 
 def applies(setting: str, sampler: str) -> bool:
     """Whether there is such a sampler for such a group."""
-    rotates = any(isinstance(group, groups.O | groups.E) for group in SETTINGS[setting].groups.values())
-    finite = "C(4)" in setting or "D(4)" in setting
+    bound = SETTINGS[setting].groups.values()
+    rotates = any(isinstance(group, groups.O | groups.E) for group in bound)
+    numbered = any(isinstance(group, groups.Finite) for group in bound)
     if sampler == "Enumerate":
         return not rotates
-    return not (sampler.startswith("Frame") and finite)
+    if sampler in ("Energy", "Energy soft"):
+        return setting in ("S", "E(3)", "O(2)", "S x SE(3)", "D(4)", "C(4) on images", "Signs", "Shift", "Icosahedral")
+    if sampler == "Quadrature":
+        return (
+            not any(isinstance(group, groups.S | groups.Signs | groups.Shift) for group in bound) and "5" not in setting
+        )
+    if sampler == "Frame weighted":
+        return not numbered and " x " not in setting and setting not in ("Signs", "Shift", "O(5)")
+    return not (sampler.startswith("Frame") and (numbered or setting == "Shift"))
 
 
 def size_of(name: str, setting: Setting) -> int:
@@ -111,7 +148,33 @@ class Scorer(nn.Module):
     def forward(self, *inputs: Tensor) -> Features:
         parts = self.mlp(*inputs).split([torch.Size(size).numel() for size in self.sizes.values()], 1)
         found = {kind: part.view(-1, *size) for part, (kind, size) in zip(parts, self.sizes.items(), strict=True)}
-        return Features(**found)
+        return Features.join(found)
+
+
+class Odd(nn.Module):
+    """Signs that follow those of the columns of x (B, K, m, n)."""
+
+    perturbs = (0,)
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(rows, 1, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Features:
+        return Features(own={"signs": self.linear(x.mT).squeeze(-1) + x.pow(3).sum(-2)})
+
+
+class Circular(nn.Module):
+    """Scores that follow shifts of the entries of x (B, K, n, c)."""
+
+    perturbs = (0,)
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.here, self.next = nn.Linear(channels, 1), nn.Linear(channels, 1)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return (self.here(x).tanh() + self.next(x.roll(-1, -2)).tanh()).squeeze(-1)
 
 
 def make_net(setting: Setting, any_net: bool) -> nn.Module:
@@ -121,14 +184,20 @@ def make_net(setting: Setting, any_net: bool) -> nn.Module:
         for group in bound.values():
             if isinstance(group, groups.S):
                 sizes["scores"] = (ITEMS,)
-            elif isinstance(group, groups.C | groups.D):
+            elif isinstance(group, groups.Finite):
                 sizes["logits"] = (group.order,)
+            elif isinstance(group, groups.Signs | groups.Shift):
+                sizes[group.feature_field] = (setting.sizes["d"],)
             else:
                 sizes["vectors"] = (group.axis_size(), group.axis_size())
         terms = setting.inputs.split(",")
         width = sum(torch.Size(shape_of(terms[i], setting)).numel() for i in setting.reads or range(len(terms)))
         return Scorer(width, sizes)
-    if any(isinstance(group, groups.C | groups.D) for group in bound.values()):
+    if any(isinstance(group, groups.Signs) for group in bound.values()):
+        return Odd(ITEMS)
+    if any(isinstance(group, groups.Shift) for group in bound.values()):
+        return Circular(CHANNELS)
+    if any(isinstance(group, groups.Finite) for group in bound.values()):
         width = torch.Size(shape_of(setting.inputs, setting)).numel()
         key = "h w" if "h w" in bound else "d"
         place = (-3, -2) if key == "h w" else -1
@@ -140,11 +209,17 @@ def make_net(setting: Setting, any_net: bool) -> nn.Module:
 
 
 def make_sampler(name: str, setting: Setting) -> samplers.Sampler:
+    width = sum(torch.Size(shape_of(term, setting)).numel() for term in setting.inputs.split(","))
+    some = 6 if any(isinstance(group, groups.O | groups.E) for group in setting.groups.values()) else None
     made = {
         "Haar": samplers.Haar,
         "Enumerate": samplers.Enumerate,
         "Frame": samplers.Frame,
         "Frame draws": lambda: samplers.Frame(exact=False),
+        "Frame weighted": lambda: samplers.Frame(weighted=True),
+        "Energy": lambda: samplers.Energy(bases.MLP([width, 8, 1], activation="tanh"), elements=some),
+        "Energy soft": lambda: samplers.Energy(bases.MLP([width, 8, 1], activation="tanh"), tau=0.3, elements=some),
+        "Quadrature": lambda: samplers.Quadrature(2),
         "Canonical": lambda: samplers.Canonical(make_net(setting, False), reads=setting.reads),
         "Learned": lambda: samplers.Learned(make_net(setting, False), reads=setting.reads, tau=0.1),
         "FromHaar": lambda: samplers.FromHaar(make_net(setting, True), reads=setting.reads),

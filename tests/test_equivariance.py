@@ -4,21 +4,22 @@ import pytest
 import torch
 
 from probsym import testing
-from tests.symmetrized_cases import MASKS, SAMPLERS, SETTINGS, applies, make_inputs, make_model
+from tests.symmetrized_cases import OURS, SAMPLERS, SETTINGS, applies, make_inputs, make_model, masks
 
 CASES = [
     pytest.param(setting, sampler, masking, id=f"{setting}-{sampler}-{masking}")
-    for setting, case in SETTINGS.items()
+    for setting in SETTINGS
     for sampler in SAMPLERS
     if applies(setting, sampler)
-    for masking in (MASKS if case.maskable else MASKS[:1])
+    for masking in masks(setting, sampler)
 ]
 LAWS = [
     pytest.param(setting, sampler, masking, id=f"{setting}-{sampler}-{masking}")
     for setting, case in SETTINGS.items()
-    for sampler in ("Haar", "Frame", "Frame draws", "FromHaar")
+    for sampler in ("Haar", "Frame", "Frame draws", "FromHaar", "Energy", "Quadrature")
     if applies(setting, sampler)
-    for masking in (("none", "holes") if case.maskable else ("none",))
+    if sampler not in OURS or setting in ("E(3)", "O(2)")
+    for masking in (("none", "holes") if case.maskable and sampler not in OURS else ("none",))
 ]
 
 

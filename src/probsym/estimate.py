@@ -131,7 +131,7 @@ class Average:
             sums = [(y * _like(draw.weights.to(y.dtype), y)).sum(1) for y in precise]
         self.sums = sums if first else [a + b for a, b in zip(self.sums, sums, strict=True)]
         if self.statistics and self.block is not None:
-            values, weights = [y.detach() for y in precise], draw.weights
+            values, weights = [y.detach() for y in precise], None if draw.weights is None else draw.weights.detach()
             if first:
                 self.origins = [y[:, :1] for y in values]
             if self.block == 2:
@@ -187,7 +187,9 @@ class Average:
         for mean, origin, (one, off, square) in zip(self.mean(), self.origins, squares, strict=True):
             m = mean.detach() - origin.squeeze(1)
             spread = (square - 2 * m * off + m.square() * one).clamp(min=0)
-            weight = _like(self.weight.to(mean.dtype), mean) if isinstance(self.weight, Tensor) else self.weight
+            weight = (
+                _like(self.weight.detach().to(mean.dtype), mean) if isinstance(self.weight, Tensor) else self.weight
+            )
             count = many.to(mean.dtype) if isinstance(many, Tensor) else mean.new_full((), many)
             ratio = torch.where(count > 1, count / (count - 1), torch.nan)
             error = (_like(ratio, mean) * spread).sqrt() / weight

@@ -40,9 +40,11 @@ MADE: dict[str, Any] = {
     "Lifted": lambda: nets.Lifted(bases.MLP([4, 1]), groups.C(4), axis=(-2, -1), kind="grid", rank=2),
     "Haar": samplers.Haar,
     "Enumerate": lambda: samplers.Enumerate(7),
-    "Frame": lambda: samplers.Frame("pca", (0,), exact=False, limit=9),
+    "Frame": lambda: samplers.Frame("pca", (0,), limit=9, weighted=True),
     "Canonical": lambda: samplers.Canonical(nets.GIN(2, 8), [0, 1], tau=0.5),
     "Learned": lambda: samplers.Learned(nets.GIN(2, 8), 0.5, reads=[0, 1], fixed_noise=True, seed=3),
+    "Energy": lambda: samplers.Energy(bases.MLP([4, 1]), 0.5, elements=3),
+    "Quadrature": lambda: samplers.Quadrature(2, random=False),
     "FromHaar": lambda: samplers.FromHaar(bases.MLP([4, 2]), tau=0.3),
 }
 every_part = pytest.mark.parametrize("name", MADE)
@@ -55,7 +57,7 @@ def test_arguments_have_names_and_defaults() -> None:
 
 def test_a_subclass_remembers_its_own_arguments_not_those_of_its_parent() -> None:
     assert Wider(3).arguments == {"size": 3}
-    assert set(samplers.Canonical(nets.GIN(2)).arguments) == {"net", "reads", "tau", "input_gradient"}
+    assert set(samplers.Canonical(nets.GIN(2)).arguments) == {"net", "reads", "tau", "input_gradient", "prior"}
 
 
 def test_a_module_is_looked_up_as_it_is_now() -> None:

@@ -13,6 +13,11 @@ EVERY = {
     "SE(2)": (SE(2), None),
     "C(5)": (C(5), None),
     "D(4)": (D(4), None),
+    "Signs()": (groups.Signs(), 5),
+    "Shift()": (groups.Shift(), 5),
+    "Tetrahedral()": (groups.Tetrahedral(), None),
+    "Octahedral()": (groups.Octahedral(), None),
+    "Icosahedral()": (groups.Icosahedral(), None),
 }
 every = pytest.mark.parametrize(("group", "size"), EVERY.values(), ids=EVERY.keys())
 

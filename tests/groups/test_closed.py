@@ -15,7 +15,7 @@ from probsym.groups.base import Axis, act_by_matrix, check_axis
 from probsym.nets import Features
 
 SOURCE = Path(probsym.__file__).parent
-CONCRETE = {*groups.GROUPS, "PlanarGroup", "Finite"}
+CONCRETE = {*groups.GROUPS, "PlanarGroup", "Polyhedral", "Finite"}
 
 
 def asked(tree: ast.AST) -> list[str]:

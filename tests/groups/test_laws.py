@@ -14,6 +14,11 @@ SIZES = {
     "SE": [1, 2, 3, 5, 8],
     "C": [1, 2, 3, 4, 5, 12],
     "D": [1, 2, 3, 4, 5, 12],
+    "Signs": [1, 4, 9],
+    "Shift": [1, 2, 5],
+    "Tetrahedral": [None],
+    "Octahedral": [None],
+    "Icosahedral": [None],
 }
 GRIDS = {1: [1, 4, 5], 2: [1, 4, 5], 4: [1, 4, 5]}
 
@@ -21,14 +26,21 @@ GRIDS = {1: [1, 4, 5], 2: [1, 4, 5], 4: [1, 4, 5]}
 def cases():
     for name, sizes in SIZES.items():
         for size in sizes:
-            if name == "S":
-                yield pytest.param(groups.S(), size, id=f"S-{size}")
+            if name in ("S", "Signs", "Shift") or size is None:
+                yield pytest.param(groups.GROUPS[name](), size, id=f"{name}-{size}" if size else name)
                 continue
             group = groups.GROUPS[name](size)
             yield pytest.param(group, None, id=repr(group))
             if name in "CD":
                 for side in GRIDS.get(size, []):
                     yield pytest.param(group, side, id=f"{group!r}-grid-{side}")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("side", [32, 33])
+@pytest.mark.parametrize("group", [groups.SO(2), groups.O(2), groups.C(5), groups.D(3), groups.C(8)], ids=repr)
+def test_laws_of_smooth_images(group, side, dtype):
+    assert_group_laws(group, size=side, dtype=dtype)
 
 
 def test_every_registered_group_is_tested():

@@ -36,8 +36,10 @@ def test_matrices(group):
 
 
 @every
-def test_grids_need_every_turn_to_be_a_multiple_of_a_quarter(group):
-    assert group.kinds == {"plain", "axial"} | ({"grid"} if group.m in (1, 2, 4) else set())
+def test_grids_are_exact_where_every_turn_is_a_multiple_of_a_quarter(group):
+    assert group.kinds == {"plain", "axial", "grid"}
+    assert group.exact_on("grid") == (group.m in (1, 2, 4))
+    assert group.exact_on("plain")
     assert group.needs_square is (group.m == 4)
 
 

@@ -88,7 +88,7 @@ def test_refuses_malformed_calls():
     with pytest.raises(GroupError, match="finite"):
         Lifted(net, O(3))
     with pytest.raises(GroupError, match="kind"):
-        Lifted(net, C(3), kind="grid")
+        Lifted(net, C(3), kind="point")
     with pytest.raises(GroupError, match=r"from the end \(got 1\)"):
         Lifted(net, C(3), axis=1)
     with pytest.raises(RangeError, match="rank"):

@@ -5,10 +5,15 @@ from probsym.groups.cyclic import C
 from probsym.groups.dihedral import D
 from probsym.groups.euclidean import E
 from probsym.groups.finite import Finite
+from probsym.groups.icosahedral import Icosahedral
+from probsym.groups.octahedral import Octahedral
 from probsym.groups.orthogonal import O
+from probsym.groups.shift import Shift
+from probsym.groups.signs import Signs
 from probsym.groups.special_euclidean import SE
 from probsym.groups.special_orthogonal import SO
 from probsym.groups.symmetric import S
+from probsym.groups.tetrahedral import Tetrahedral
 
 GROUPS: dict[str, type[Group]] = {
     "S": S,
@@ -18,6 +23,27 @@ GROUPS: dict[str, type[Group]] = {
     "SE": SE,
     "C": C,
     "D": D,
+    "Signs": Signs,
+    "Shift": Shift,
+    "Tetrahedral": Tetrahedral,
+    "Octahedral": Octahedral,
+    "Icosahedral": Icosahedral,
 }
 
-__all__ = ["GROUPS", "SE", "SO", "C", "D", "E", "Finite", "Group", "O", "S"]
+__all__ = [
+    "GROUPS",
+    "SE",
+    "SO",
+    "C",
+    "D",
+    "E",
+    "Finite",
+    "Group",
+    "Icosahedral",
+    "O",
+    "Octahedral",
+    "S",
+    "Shift",
+    "Signs",
+    "Tetrahedral",
+]

@@ -35,10 +35,12 @@ class Group(ABC):
 
     - `feature_field`, `feature_shape`, `move`, `project`: features name an element (all samplers but Enumerate);
     - `noise_laws`: the noise that `Learned` may add to its input;
-    - `choose`, `carrier`, `entropy`: what acts in an element's place and carries a gradient, and how sharp that is;
+    - `choose`, `carrier`, `entropy`, `prior`: what acts in an element's place and carries a gradient, how sharp that
+      is, and how far from the identity;
     - `cardinality`, `elements`: all elements (Enumerate, `nets.Lifted`);
     - `opposite`, `stratum`, `from_uniform`: couplings of draws;
     - `frame`: what a frame of it is made of;
+    - `quadrature`: a weighted rule over it;
     - `linear`, `linear_part`, `translation`, `with_translation`: translations, which act about a centroid.
     """
 
@@ -52,9 +54,15 @@ class Group(ABC):
     """Whether features are compared, so that equal ones tie: scores and logits. Random ones are then uniform on
     [0, 1), and otherwise normal."""
     frame: ClassVar[str | None] = None
-    """What a frame is made of: "order", items sorted by keys; "axes", orthonormal axes of points; None if neither."""
+    """What a frame is made of: "order", items sorted by keys; "axes", orthonormal axes of points; "signs", the
+    signs of entries; None if there is none."""
     reflects: ClassVar[bool] = True
     """Whether axes of determinant -1 are in it too, where a frame is made of axes."""
+
+    @property
+    def chooses(self) -> bool:
+        """Whether an element is chosen among separate ones, so that it is constant where features change little."""
+        return self.compares_features
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(str(value) for value in vars(self).values())})"
@@ -63,6 +71,10 @@ class Group(ABC):
     @abstractmethod
     def kinds(self) -> frozenset[str]:
         """Which kinds of axes it acts on: "plain", "point", "axial", "grid"."""
+
+    def exact_on(self, kind: str) -> bool:
+        """Whether the laws of the action hold to rounding on an axis of this kind, and not for smooth images alone."""
+        return True
 
     @property
     def takes_mask(self) -> bool:
@@ -143,6 +155,10 @@ class Group(ABC):
     def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor | None:
         """How undecided the relaxed choice behind a straight-through gradient is, (*batch,); None if there is none."""
         return None
+
+    def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """How far what was chosen is from the identity, (*batch,): a loss that is least there."""
+        self._lacks("prior")
 
     def carrier(self, g: Tensor, *, mask: Tensor | None = None) -> Carrier:
         """What acts in the place of g, for a mask of real items where the group takes one."""
@@ -246,6 +262,11 @@ class Group(ABC):
         Elements spread as evenly over the group as the numbers do over [0, 1). `noise` is as in `project`.
         """
         return self.project((u if self.compares_features else normal_numbers(u)).to(dtype), noise=noise)
+
+    def quadrature(self, degree: int) -> tuple[Tensor, Tensor]:
+        """Elements (count, *shape) and weights (count,) in float64 that sum to one: their weighted average of a
+        polynomial in the entries of `matrix`, up to that degree, is the one over the group."""
+        self._lacks("quadrature")
 
     @property
     def linear(self) -> Group:

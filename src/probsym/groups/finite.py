@@ -119,6 +119,11 @@ class Finite(Group):
         logs = torch.log_softmax(features.to(torch.promote_types(features.dtype, torch.float32)) / tau, dim=-1)
         return -(logs.exp() * logs).sum(-1)
 
+    def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """-log p(identity), with p the softmax of logits / tau."""
+        precise = features.to(torch.promote_types(features.dtype, torch.float32))
+        return -torch.log_softmax(precise / tau, dim=-1)[..., 0]
+
     def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
         return too_close(features.topk(min(2, self.order)).values)
 
@@ -137,6 +142,10 @@ class Finite(Group):
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         return ranks
+
+    def quadrature(self, degree: int) -> tuple[Tensor, Tensor]:
+        """All elements, which is exact for every function."""
+        return self.elements(), torch.full((self.order,), 1 / self.order, dtype=torch.float64)
 
     def uniform_shape(self, size: int | None = None) -> tuple[int, ...]:
         return ()

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, matmul
+from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_parameter, matmul
+from probsym.groups.images import grid_rows, turn_image
+from probsym.groups.rotation_rule import rotation_rule
 from probsym.ops import gram_schmidt
 from probsym.ops.gram_schmidt import TOLERANCE
 
@@ -24,7 +26,8 @@ class O(Group):  # noqa: E742
 
     An element is an orthogonal matrix Q (*batch, d, d). Vectors are rows: `act(Q, x) = x Q'`; an axial vector
     takes the sign of the determinant besides. Features are d vectors as the columns of Z, which follow the
-    input as Q Z and are projected by Gram-Schmidt.
+    input as Q Z and are projected by Gram-Schmidt. O(2) and SO(2) also turn images (kind "grid"), by bilinear sampling
+    in the inscribed disc, as `groups.images.turn_image` says.
 
     >>> group = O(3)
     >>> q = group.haar((), generator=torch.Generator().manual_seed(0))
@@ -42,14 +45,17 @@ class O(Group):  # noqa: E742
 
     @property
     def kinds(self) -> frozenset[str]:
-        return frozenset({"plain", "axial"})
+        return frozenset({"plain", "axial", "grid"} if self.d == 2 else {"plain", "axial"})
+
+    def exact_on(self, kind: str) -> bool:
+        return kind != "grid"
 
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (self.d, self.d)
 
-    def axis_size(self, kind: str = "plain") -> int:
+    def axis_size(self, kind: str = "plain") -> int | None:
         self.check_kind(kind)
-        return self.d
+        return None if kind == "grid" else self.d
 
     def identity(
         self,
@@ -72,14 +78,17 @@ class O(Group):  # noqa: E742
 
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
         self.check_kind(kind)
-        axis = check_axis(x, axis, self.check_element(g), self.d, self)
+        batch = self.check_element(g)
+        if kind == "grid":
+            return turn_image(g, x, grid_rows(x, axis, batch, self))
+        axis = check_axis(x, axis, batch, self.d, self)
         return act_by_matrix(g * determinant_sign(g) if kind == "axial" else g, x, axis)
 
     def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (self.d, self.d)
 
     def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
-        return ("normal",)
+        return ("normal",) if self.exact_on(kind) else ()
 
     def move(self, g: Tensor, features: Tensor) -> Tensor:
         return self.compose(g, features)
@@ -88,6 +97,11 @@ class O(Group):  # noqa: E742
         """The orthonormalised columns of Z (*batch, d, d); missing ones are completed from Gaussian `noise`."""
         self.check_element(features)
         return gram_schmidt(features, noise)
+
+    def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """d - tr Q, half the squared distance of Q from the identity."""
+        assert isinstance(carrier, Tensor)
+        return self.d - carrier.diagonal(dim1=-2, dim2=-1).sum(-1)
 
     def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
         left = torch.linalg.qr(features).R.diagonal(dim1=-2, dim2=-1).abs()
@@ -127,6 +141,16 @@ class O(Group):  # noqa: E742
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         return self.signed_permutations().to(ranks.device, dtype)[ranks]
+
+    def quadrature(self, degree: int) -> tuple[Tensor, Tensor]:
+        """In two and three dimensions: turns evenly about the last axis, and in three, from there to the points of a
+        Lebedev rule; with reflections, each also after one."""
+        rotations, weights = rotation_rule(self.d, degree)
+        if not self.reflects:
+            return rotations, weights
+        flip = torch.ones(self.d, dtype=torch.float64)
+        flip[-1] = -1
+        return torch.cat([rotations, rotations * flip]), torch.cat([weights, weights]) / 2
 
     def contains(self, g: Tensor) -> Tensor:
         self.check_element(g)

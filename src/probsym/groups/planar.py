@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError, ShapeError
-from probsym.groups.base import Axis, check_axis, check_parameter
+from probsym.groups.base import Axis, check_parameter
 from probsym.groups.finite import Finite
+from probsym.groups.images import grid_rows, turn_image
 from probsym.ops import take
 
 
@@ -20,9 +21,10 @@ from probsym.ops import take
 class PlanarGroup(Finite):
     """A finite group of orthogonal 2 x 2 matrices.
 
-    It acts on vectors in the plane (an axis of size 2) and, where every element maps a pixel grid onto itself, on
-    images (a pair of axes, kind "grid"), exactly. Pixel (row, column) lies at x = column, y = -row from the image's
-    centre, so both actions turn the same way.
+    It acts on vectors in the plane (an axis of size 2) and on images (a pair of axes, kind "grid"): exactly where every
+    element maps a pixel grid onto itself, and otherwise by bilinear sampling in the inscribed disc, as
+    `groups.images.turn_image` says. Pixel (row, column) lies at x = column, y = -row from the image's centre, so both
+    actions turn the same way.
     """
 
     m: int
@@ -32,7 +34,10 @@ class PlanarGroup(Finite):
 
     @property
     def kinds(self) -> frozenset[str]:
-        return frozenset({"plain", "axial", "grid"} if 4 % self.m == 0 else {"plain", "axial"})
+        return frozenset({"plain", "axial", "grid"})
+
+    def exact_on(self, kind: str) -> bool:
+        return kind != "grid" or 4 % self.m == 0
 
     @property
     def needs_square(self) -> bool:
@@ -47,7 +52,7 @@ class PlanarGroup(Finite):
         return None if kind == "grid" else 2
 
     def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
-        return ("uniform", "normal") if kind == "grid" else ("normal",)
+        return ("normal",) if kind != "grid" else ("uniform", "normal") if self.exact_on(kind) else ()
 
     def inverses(self, device: torch.device | None = None) -> Tensor:
         every = self.elements(device=device)
@@ -78,26 +83,28 @@ class PlanarGroup(Finite):
         return self._act_on_grid(g, x, axis, self._batch(g, x))
 
     def _act_on_grid(self, g: Tensor, x: Tensor, axis: Axis, batch: Sequence[int]) -> Tensor:
-        if isinstance(axis, int) or len(axis) != 2:
-            raise GroupError(f"Expected a pair of axes for {self!r} on a grid (got {axis})")
-        rows, columns = (check_axis(x, one, batch, None, self) for one in axis)
-        if columns != rows + 1:
-            raise ShapeError(f"Expected the two axes of a grid next to each other, rows first (got {axis})")
-        pixels = self.grid_index(x.shape[rows], x.shape[columns], device=x.device)
-        flat = x.flatten(rows, columns)
+        rows = grid_rows(x, axis, batch, self)
         if not g.is_floating_point():
-            return take(flat, pixels[self._checked(g)], rows).view(*batch, *x.shape[len(batch) :])
+            return self._moved_grid(self._checked(g), x, rows)
         total = None
         for element in range(self.order):
-            moved = take(flat, pixels[element].expand(*batch, -1), rows).view(*batch, *x.shape[len(batch) :])
+            moved = self._moved_grid(torch.full(tuple(batch), element, device=g.device), x, rows)
             share = moved * g[..., element].view(*batch, *(1 for _ in x.shape[len(batch) :])).to(x.dtype)
             total = share if total is None else total + share
         assert total is not None
         return total
 
+    def _moved_grid(self, g: Tensor, x: Tensor, rows: int) -> Tensor:
+        if not self.exact_on("grid"):
+            return turn_image(self.matrix(g, dtype=torch.promote_types(x.dtype, torch.float32)), x, rows)
+        pixels = self.grid_index(x.shape[rows], x.shape[rows + 1], device=x.device)
+        moved = take(x.flatten(rows, rows + 1), pixels[g], rows)
+        return moved.view(*g.shape, *x.shape[g.dim() :])
+
     def grid_index(self, height: int, width: int, device: torch.device | None = None) -> Tensor:
         """For every element the pixel that comes to each place, (order, height * width), row by row."""
-        self.check_kind("grid")
+        if not self.exact_on("grid"):
+            raise GroupError(f"Expected a group that maps pixels to pixels (got {self!r})")
         if self.needs_square and height != width:
             raise ShapeError(f"Expected a square grid for {self!r} (got {height} x {width})")
         row, column = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")

@@ -103,6 +103,18 @@ class S(Group):
         """Row plus column entropy of the relaxed permutation, mean over the real items."""
         return carrier.entropy() if isinstance(carrier, SoftSort) else None
 
+    def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """-log p(identity), mean over the real items, if these are drawn one after the other, each by the softmax of
+        the scores / tau of those that are left (Plackett and Luce)."""
+        mask = carrier.mask if isinstance(carrier, Order) else None
+        logits = features / tau
+        if mask is not None:
+            logits = torch.where(mask, logits, torch.finfo(logits.dtype).min / 4)
+        each = torch.logcumsumexp(logits.flip(-1), -1).flip(-1) - logits
+        if mask is None:
+            return each.mean(-1)
+        return torch.where(mask, each, 0).sum(-1) / mask.sum(-1).clamp(min=1)
+
     def carrier(self, g: Tensor, *, mask: Tensor | None = None) -> Carrier:
         return Order(g, mask)
 

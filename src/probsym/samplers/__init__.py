@@ -9,12 +9,14 @@ from probsym.samplers.batch import Batch
 from probsym.samplers.canonical import Canonical
 from probsym.samplers.couplings import COUPLINGS
 from probsym.samplers.draw import Draw
+from probsym.samplers.energy import Energy
 from probsym.samplers.enumerate import Enumerate
 from probsym.samplers.frame import Frame, spectral_ranks
 from probsym.samplers.from_haar import FromHaar
 from probsym.samplers.haar import Haar
 from probsym.samplers.learned import Learned
 from probsym.samplers.noise import Noise
+from probsym.samplers.quadrature import Quadrature
 
 SAMPLERS: dict[str, type[Sampler]] = {
     "Haar": Haar,
@@ -23,6 +25,8 @@ SAMPLERS: dict[str, type[Sampler]] = {
     "Canonical": Canonical,
     "Learned": Learned,
     "FromHaar": FromHaar,
+    "Energy": Energy,
+    "Quadrature": Quadrature,
 }
 
 __all__ = [
@@ -31,12 +35,14 @@ __all__ = [
     "Batch",
     "Canonical",
     "Draw",
+    "Energy",
     "Enumerate",
     "Frame",
     "FromHaar",
     "Haar",
     "Learned",
     "Noise",
+    "Quadrature",
     "Sampler",
     "spectral_ranks",
 ]

@@ -23,6 +23,11 @@ class Canonical(Learned):
     """
 
     def __init__(
-        self, net: nn.Module, reads: Sequence[int] | None = None, tau: float = 0.01, input_gradient: bool = False
+        self,
+        net: nn.Module,
+        reads: Sequence[int] | None = None,
+        tau: float = 0.01,
+        input_gradient: bool = False,
+        prior: bool = False,
     ) -> None:
-        super().__init__(net, noise=0.0, tau=tau, reads=reads, input_gradient=input_gradient)
+        super().__init__(net, noise=0.0, tau=tau, reads=reads, input_gradient=input_gradient, prior=prior)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import torch
 from torch import Tensor
 
+from probsym._internal.callables import takes_mask
 from probsym.groups.base import Carrier
 from probsym.ops import Order
 from probsym.samplers.batch import Batch
@@ -50,6 +53,48 @@ class Draw:
             assert mask is not None
             found[name] = mask.expand(-1, self.count, -1)
         return found
+
+    def rows(
+        self, batch: Batch, function: Callable[..., Any], reads: Sequence[int] | None = None
+    ) -> tuple[list[Tensor], dict[str, Any]]:
+        """The arguments that a function of a sampler gets: moved inputs, (B * K, ...), all or those that it reads.
+
+        Floating ones are in at least float32. `mask` is there by keyword if the function takes one.
+        """
+        moved = self.undo(batch)
+        inputs = [moved[one].flatten(0, 1) for one in (range(len(moved)) if reads is None else reads)]
+        inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
+        if not takes_mask(function, given=len(batch.masks) > 0):
+            return inputs, {}
+        masks = {name: mask.flatten(0, 1) for name, mask in self.masks(batch).items()}
+        return inputs, {"mask": masks if len(masks) > 1 else next(iter(masks.values()), None)}
+
+    def take(self, places: Tensor) -> Draw:
+        """Of the draws of each batch item those at places, (B, K')."""
+
+        def taken(x: Tensor) -> Tensor:
+            return x.gather(1, places.view(*places.shape, *(1 for _ in x.shape[2:])).expand(-1, -1, *x.shape[2:]))
+
+        return replace(
+            self,
+            count=places.shape[1],
+            elements={key: taken(g) for key, g in self.elements.items()},
+            carriers={
+                key: replace(one, index=taken(one.index)) if isinstance(one, Order) else taken(one)
+                for key, one in self.carriers.items()
+            },
+            weights=None if self.weights is None else taken(self.weights),
+            features={key: taken(z) for key, z in self.features.items()},
+        )
+
+    def weighted(self, weights: Tensor) -> Draw:
+        """The same draws with weights (B, K)."""
+        return replace(self, weights=weights)
+
+    def estimated(self) -> Draw:
+        """The same draws, of which no standard error is known."""
+        first = next(iter(self.elements.values()))
+        return replace(self, exact=None, dependent=first.new_ones(len(first), dtype=torch.bool))
 
     def chunk(self, start: int, stop: int) -> Draw:
         """The draws from `start` to `stop`."""

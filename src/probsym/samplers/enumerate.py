@@ -48,24 +48,29 @@ class Enumerate(Sampler):
         return no_noise()
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
-        groups = batch.groups
-        most = {key: _most_items(batch, key) for key, group in groups.items() if group.takes_mask}
-        total = math.prod(group.cardinality(most.get(key, batch.sizes.get(key))) for key, group in groups.items())
-        if total > self.limit:
-            raise GroupError(f"Expected at most {self.limit} elements to list (got {total}, for {most} items)")
-        listed = {key: _elements(batch, key, most.get(key)) for key in groups}
-        elements, repeats = {}, 1
-        for key, one in listed.items():  # the product: the first axis slowest
-            repeats *= one.shape[1]
-            elements[key] = one.repeat_interleave(total // repeats, 1).repeat(
-                1, repeats // one.shape[1], *(1 for _ in one.shape[2:])
-            )
-        return Draw(
-            total,
-            elements,
-            {key: groups[key].carrier(g, mask=batch.mask_of(key)) for key, g in elements.items()},
-            exact=torch.ones(len(batch), dtype=torch.bool, device=batch.device),
+        return every_element(batch, self.limit)
+
+
+def every_element(batch: Batch, limit: int) -> Draw:
+    """Each element of the group, or product of groups, for each batch item."""
+    groups = batch.groups
+    most = {key: _most_items(batch, key) for key, group in groups.items() if group.takes_mask}
+    total = math.prod([group.cardinality(most.get(key, batch.sizes.get(key))) for key, group in groups.items()])
+    if total > limit:
+        raise GroupError(f"Expected at most {limit} elements to list (got {total}, for {most} items)")
+    listed = {key: _elements(batch, key, most.get(key)) for key in groups}
+    elements, repeats = {}, 1
+    for key, one in listed.items():  # the product: the first axis slowest
+        repeats *= one.shape[1]
+        elements[key] = one.repeat_interleave(total // repeats, 1).repeat(
+            1, repeats // one.shape[1], *(1 for _ in one.shape[2:])
         )
+    return Draw(
+        total,
+        elements,
+        {key: groups[key].carrier(g, mask=batch.mask_of(key)) for key, g in elements.items()},
+        exact=torch.ones(len(batch), dtype=torch.bool, device=batch.device),
+    )
 
 
 def _most_items(batch: Batch, key: str) -> int:

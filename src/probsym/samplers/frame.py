@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -19,9 +20,10 @@ from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
 from probsym.samplers.tied_orders import list_orders
+from probsym.samplers.weighted_frames import weighted_axes, weighted_orders
 from probsym.signature import Signature, Term
 
-KINDS = ("laplacian", "sort", "pca", "pose")
+KINDS = ("laplacian", "sort", "pca", "pose", "signs")
 CLOSE = {torch.float32: 1e-5, torch.float64: 1e-9}
 """What counts as equal, relative to the largest, in inputs of each precision."""
 
@@ -35,6 +37,13 @@ class Frame(Sampler):
     - "pca", for O, SO, E and SE: the principal axes with all signs (determinant 1 for SO and SE), and any orthonormal
       basis where eigenvalues repeat.
     - "pose", for S with one of those: the principal axes, then the points sorted by their coordinates in them.
+    - "signs", for Signs: the first entry of each that is not zero is positive; either sign for those without.
+
+    Principal axes jump where eigenvalues cross, orders where items change places, and the model with them. With
+    `weighted` they do not (Dym, Lawrence and Siegel 2024, "Equivariant Frames and the Impossibility of Continuous
+    Canonicalization"): elements come from points, or pairs of points in space, by a weight that is zero where they are
+    lost, and from sorts along many directions, by the gaps between items. `samplers.weighted_frames` says how. For S,
+    or for one of O, SO, E and SE in two or three dimensions.
 
     Args:
         kind: one of these; what fits the groups if None.
@@ -43,6 +52,7 @@ class Frame(Sampler):
             order of nodes that can stand in more than `limit` orders, for which the model's `samples` are drawn. If
             False, or if `samples` are asked for in a call, that many elements are drawn from the frame.
         limit: the largest number of elements to list.
+        weighted: as above; such a frame is always averaged over as a whole.
 
     >>> from probsym import Symmetrized, groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.O(3)}, Frame())
@@ -54,28 +64,44 @@ class Frame(Sampler):
     breaks_ties = True
 
     def __init__(
-        self, kind: str | None = None, reads: Sequence[int] | None = None, exact: bool = True, limit: int = 1024
+        self,
+        kind: str | None = None,
+        reads: Sequence[int] | None = None,
+        exact: bool = True,
+        limit: int = 1024,
+        weighted: bool = False,
     ) -> None:
         super().__init__()
         if kind is not None and kind not in KINDS:
             raise RangeError(f"Expected kind to be one of {', '.join(KINDS)} (got {kind!r})")
         if limit < 1:
             raise RangeError(f"Expected limit to be 1 or more (got {limit})")
-        self.kind, self.exact, self.limit = kind, exact, limit
+        if weighted and not exact:
+            raise RangeError("Expected exact=True for a weighted frame (got False)")
+        self.kind, self.exact, self.limit, self.weighted = kind, exact, limit, weighted
         self.lists_elements = exact
         self.reads = as_reads(reads)
 
     def extra_repr(self) -> str:
-        return f"kind={self.kind!r}, reads={self.reads}, exact={self.exact}"
+        return f"kind={self.kind!r}, reads={self.reads}, exact={self.exact}, weighted={self.weighted}"
 
-    def drawing(self, samples: int) -> Frame:
+    def drawing(self, samples: int) -> Sampler:
+        if self.weighted:
+            return super().drawing(samples)
         return Frame(self.kind, self.reads, exact=False)
 
     def check(self, signature: Signature) -> None:
         kind, _, d = self._plan(signature)
         if not self._read(signature):
             raise SignatureError(f"Expected an input of '{signature}' for a frame of kind {kind!r} (got none)")
-        if self.exact and d is not None:
+        if self.weighted:
+            size = None if d is None else signature.groups[d].linear.axis_size()
+            if kind not in ("sort", "pca") or size not in (None, 2, 3):
+                found = ", ".join(repr(group) for group in signature.groups.values())
+                raise GroupError(
+                    f"Expected S, or one of O, SO, E, SE in 2 or 3 dimensions, for a weighted frame (got {found})"
+                )
+        elif self.exact and d is not None:
             group = signature.groups[d].linear
             size = 2 ** ((group.axis_size() or 0) - (not group.reflects))
             if size > self.limit:
@@ -83,14 +109,20 @@ class Frame(Sampler):
 
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
         kind, _, _ = self._plan(batch.signature)
-        return noises.tie_breaks(batch, 1 if self.exact and kind in ("pca", "pose") else draws, generator)
+        return noises.tie_breaks(
+            batch, 1 if self.weighted or (self.exact and kind in ("pca", "pose", "signs")) else draws, generator
+        )
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         kind, n, d = self._plan(batch.signature)
         inputs = [(batch.inputs[i], batch.signature.inputs[i]) for i in self._read(batch.signature)]
         if d is not None:
-            return self._pose(batch, noise, inputs, n, d)
+            if self.weighted:
+                return self._weighted_pose(batch, noise, inputs, d)
+            return self._signs(batch, noise, inputs, d) if kind == "signs" else self._pose(batch, noise, inputs, n, d)
         assert n is not None
+        if self.weighted:
+            return self._weighted_orders(batch, noise, inputs, n)
         with torch.no_grad():
             if kind == "laplacian":
                 classes = spectral_ranks(_adjacency(*inputs[0], n), batch.masks.get(n))
@@ -101,15 +133,19 @@ class Frame(Sampler):
 
     def _plan(self, signature: Signature) -> tuple[str, str | None, str | None]:
         """The kind of frame, and the axes that permute and rotate."""
-        items, turns = (
-            [key for key, group in signature.groups.items() if group.linear.frame == kind] for kind in ("order", "axes")
+        items, turns, signs = (
+            [key for key, group in signature.groups.items() if group.linear.frame == kind]
+            for kind in ("order", "axes", "signs")
         )
-        if len(items) > 1 or len(turns) > 1 or not 0 < len(items) + len(turns) == len(signature.groups):
+        alone = len(signs) == 1 == len(signature.groups)
+        if not alone and (len(items) > 1 or len(turns) > 1 or not 0 < len(items) + len(turns) == len(signature.groups)):
             found = ", ".join(repr(group) for group in signature.groups.values()) or "none"
-            raise GroupError(f"Expected S, or one of O, SO, E, SE, or both, for a frame (got {found})")
-        n, d = next(iter(items), None), next(iter(turns), None)
+            raise GroupError(f"Expected S, or one of O, SO, E, SE, or both, or Signs, for a frame (got {found})")
+        n, d = next(iter(items), None), next(iter(turns or signs), None)
         graph = any(term.names.count(n) == 2 for term in signature.inputs if n)
-        fits = ("pose",) if n and d else ("pca",) if d else ("laplacian", "sort") if graph else ("sort",)
+        fits: tuple[str, ...] = ("laplacian", "sort") if graph and not self.weighted else ("sort",)
+        if d:
+            fits = ("signs",) if alone else ("pose",) if n else ("pca",)
         if self.kind is not None and self.kind not in fits:
             raise GroupError(f"Expected a frame of kind {' or '.join(map(repr, fits))} here (got {self.kind!r})")
         return self.kind or fits[0], n, d
@@ -162,6 +198,36 @@ class Frame(Sampler):
             simple = simple & _tie_free(classes, mask)
         exact, dependent = (simple, ~simple) if self.exact else (None, None)
         return Draw(draws, elements, carriers, exact=exact, dependent=dependent)
+
+    def _signs(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], key: str) -> Draw:
+        rows = torch.cat([_rows(x.detach(), term, key) for x, term in inputs], 1)
+        there = rows.abs() > CLOSE[batch.dtype] * rows.abs().amax((1, 2), keepdim=True)
+        first = there & (there.cumsum(1) == 1)
+        signs = torch.where(first, rows.sign(), 0).sum(1, keepdim=True).to(batch.dtype)
+        breaks = noise.completion[key]
+        g = batch.groups[key].project(signs.expand_as(breaks), noise=breaks)
+        clear = (signs != 0).flatten(1).all(1)
+        exact, dependent = (clear, ~clear) if self.exact else (None, None)
+        return Draw(g.shape[1], {key: g}, {key: g}, exact=exact, dependent=dependent)
+
+    def _weighted_pose(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], d: str) -> Draw:
+        points = _rows(*inputs[0], d)
+        count = math.perm(points.shape[1], points.shape[2] - 1) * (1 + batch.groups[d].reflects)
+        if count > self.limit:
+            raise GroupError(f"Expected at most {self.limit} elements in a weighted frame (got {count})")
+        close = _closeness(points.detach(), batch.centroids.get(d), batch.dtype)
+        axes, weights, spans = weighted_axes(
+            points, noise.completion[d].double(), close, reflects=batch.groups[d].reflects
+        )
+        rotation = axes.to(batch.dtype)
+        weights = weights.to(batch.dtype)
+        return Draw(rotation.shape[1], {d: rotation}, {d: rotation}, weights, exact=spans, dependent=~spans)
+
+    def _weighted_orders(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], n: str) -> Draw:
+        keys = torch.cat([_rows(x, term, n).mT for x, term in inputs], -1)
+        orders, weights, clear = weighted_orders(keys, noise.ties[n][:, :1], batch.masks.get(n), self.limit)
+        carriers = {n: Order(orders, batch.mask_of(n))}
+        return Draw(orders.shape[1], {n: orders}, carriers, weights.to(batch.dtype), exact=clear, dependent=~clear)
 
     def _orders(self, batch: Batch, n: str, classes: Tensor, ties: Tensor) -> Draw:
         mask, weights, exact = batch.mask_of(n), None, None

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probsym._internal.callables import takes_mask
 from probsym.errors import SignatureError
 from probsym.nets.features import Features
 from probsym.samplers import noise as noises
@@ -73,14 +72,7 @@ class FromHaar(Sampler):
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         side = from_elements(batch, noise)
-        moved = side.undo(batch)
-        reads = range(len(moved)) if self.reads is None else self.reads
-        inputs = [moved[one].flatten(0, 1) for one in reads]
-        inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
-        options = {}
-        if takes_mask(self.net, given=len(batch.masks) > 0):
-            masks = {name: mask.flatten(0, 1) for name, mask in side.masks(batch).items()}
-            options["mask"] = masks if len(masks) > 1 else next(iter(masks.values()), None)
+        inputs, options = side.rows(batch, self.net, self.reads)
         named = named_features(batch, self.net, inputs, self.input_gradient, **options)
         features = by_axis(batch, _unfolded(named, len(batch), side.count), side.count)
         groups = batch.groups

@@ -16,7 +16,7 @@ from probsym.samplers.base import Sampler, as_reads, check_net
 from probsym.samplers.batch import Batch, zero_padding
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Law, Noise
-from probsym.samplers.projection import by_axis, check_tau, entropy, named_features, project
+from probsym.samplers.projection import by_axis, check_tau, entropy, named_features, prior, project
 from probsym.signature import Axis, Signature, Term
 
 EXTRA = "(noise)"
@@ -40,6 +40,10 @@ class Learned(Sampler):
         seed: of the fixed noise.
         input_gradient: whether the straight-through gradient of orders and choices reaches the inputs too, for inputs
             that come from a trainable encoder. The gradient in the inputs is then no longer that of the function.
+        prior: whether `losses["prior"]` tells how far the elements are from the identity, for training data in the pose
+            that the base was pretrained in: -log p(identity) for finite groups, d - tr Q for rotations. So that a
+            pretrained base keeps seeing what it knows (Mondal et al. 2023, "Equivariant Adaptation of Large Pretrained
+            Models").
 
     >>> from probsym import Symmetrized, groups, nets
     >>> sampler = Learned(nets.GIN(in_channels=2), noise=1.0, tau=0.01)
@@ -60,6 +64,7 @@ class Learned(Sampler):
         fixed_noise: bool = False,
         seed: int = 0,
         input_gradient: bool = False,
+        prior: bool = False,
     ) -> None:
         super().__init__()
         if not 0 <= noise < float("inf"):
@@ -68,6 +73,7 @@ class Learned(Sampler):
         self.net, self.eta, self.tau = net, float(noise), float(tau)
         self.reads = as_reads(reads)
         self.fixed_noise, self.seed, self.input_gradient = fixed_noise, seed, input_gradient
+        self.prior = prior
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -164,7 +170,8 @@ class Learned(Sampler):
         return project(batch, features, noise, draws, tau=self.tau, merge_ties=self.eta == 0)
 
     def losses(self, batch: Batch, draw: Draw) -> dict[str, Tensor]:
-        return {"entropy": entropy(batch, draw, self.tau)}
+        found = {"entropy": entropy(batch, draw, self.tau)}
+        return {**found, "prior": prior(batch, draw, self.tau)} if self.prior else found
 
     def _net_mask(self, batch: Batch) -> Tensor | dict[str, Tensor] | None:
         """The mask of the items that the net reads: of S, or where it is not bound, of an axis in all that it reads."""

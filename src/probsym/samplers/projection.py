@@ -39,19 +39,19 @@ def named_features(
     call = partial(net, **options)
     if input_gradient or not torch.is_grad_enabled() or not any(x.requires_grad for x in inputs):
         return call(*inputs)
-    compared = {group.compares_features for group in batch.groups.values()}
+    chosen = {group.chooses for group in batch.groups.values()}
     still = [x.detach() for x in inputs]
-    if compared == {True}:
+    if chosen == {True}:
         return call(*still)
-    if True not in compared:
+    if True not in chosen:
         return call(*inputs)
     with _without_trace(net, batch.device):
         moving = call(*inputs)
     constant = call(*still)
     if not isinstance(moving, Features) or not isinstance(constant, Features):
         return moving  # which is refused: one tensor cannot name elements of several groups
-    fields = {feature_field(group): group.compares_features for group in batch.groups.values()}
-    return Features.join({name: (constant if ties else moving).get(name) for name, ties in fields.items()})
+    fields = {feature_field(group): group.chooses for group in batch.groups.values()}
+    return Features.join({name: (constant if chooses else moving).get(name) for name, chooses in fields.items()})
 
 
 @contextmanager
@@ -110,6 +110,14 @@ def entropy(batch: Batch, draw: Draw, tau: float) -> Tensor:
     for key, z in draw.features.items():
         found = groups[key].entropy(z, draw.carriers[key], tau)
         total = total if found is None else total + found.mean()
+    return total
+
+
+def prior(batch: Batch, draw: Draw, tau: float) -> Tensor:
+    """How far the elements of a draw are from the identity, mean over draws and batch, summed over the axes."""
+    groups, total = batch.groups, torch.zeros((), dtype=batch.dtype, device=batch.device)
+    for key, z in draw.features.items():
+        total = total + groups[key].prior(z, draw.carriers[key], tau).mean()
     return total
 
 

@@ -1,0 +1,166 @@
+"""Shift: the cyclic shifts of an axis whose size is read from the input."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probsym.errors import DtypeError, GroupError, RangeError, ShapeError
+from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_index
+from probsym.groups.finite import too_close
+from probsym.ops import descending, take
+
+
+@dataclass(frozen=True, repr=False)
+class Shift(Group):
+    """The n cyclic shifts of the n entries of an axis.
+
+    An element is an index p (*batch, n), as for S: p[j] = (k + j) mod n for the shift by k places, and `act(p, x)`
+    brings the first entry to place k. Features are `scores`, which shift with the entries; the largest names the shift
+    that undone brings it to the front. What acts may also be weights of the n shifts, (*batch, n), floating, which is
+    how the straight-through gradient, that of a softmax, passes.
+
+    >>> Shift().act(torch.tensor([2, 3, 0, 1]), torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([3., 4., 1., 2.])
+    """
+
+    finite = True
+    feature_field = "scores"
+    compares_features = True
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"plain"})
+
+    def element_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return (_known(size),)
+
+    def axis_size(self, kind: str = "plain") -> None:
+        self.check_kind(kind)
+
+    def identity(
+        self,
+        batch: Sequence[int] = (),
+        *,
+        size: int | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> Tensor:
+        return torch.arange(_known(size), device=device).expand(*batch, -1)
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        if self._checked(g).shape[-1] != self._checked(h).shape[-1]:
+            raise ShapeError(f"Expected shifts of equally many entries (got {g.shape[-1]} and {h.shape[-1]})")
+        return (g[..., :1] + h) % g.shape[-1]
+
+    def inverse(self, g: Tensor) -> Tensor:
+        """The shift that undoes g; of weights, the weights of the inverses."""
+        if g.is_floating_point():
+            self.check_element(g)
+            return torch.cat([g[..., :1], g[..., 1:].flip(-1)], -1)
+        return _by(-self._checked(g)[..., 0], g.shape[-1])
+
+    def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
+        """Shift x, or add up all its shifts in proportion to weights g."""
+        self.check_kind(kind)
+        axis = check_axis(x, axis, self.check_element(g), g.shape[-1], self)
+        if not g.is_floating_point():
+            return take(x, self.inverse(g), axis)
+        if not x.is_floating_point():
+            raise DtypeError(f"Expected a floating tensor to weigh shifts (got {x.dtype})")
+        n = g.shape[-1]
+        places = torch.arange(n, device=g.device)
+        return act_by_matrix(g[..., (places.unsqueeze(1) - places) % n], x, axis)
+
+    def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return (_known(size),)
+
+    def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
+        return "uniform", "normal"
+
+    def move(self, g: Tensor, features: Tensor) -> Tensor:
+        return self.act(g, features)
+
+    def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
+        """The shift that brings the first entry to the largest score; exact ties go to the largest `noise`."""
+        return _by(descending(features.detach(), ties=noise)[..., 0], features.shape[-1])
+
+    def choose(
+        self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0, mask: Tensor | None = None
+    ) -> tuple[Tensor, Carrier]:
+        if not tau > 0:
+            raise RangeError(f"Expected tau to be positive (got {tau})")
+        g = self.project(features, noise=noise)
+        if torch.is_grad_enabled() and features.requires_grad:
+            soft = torch.softmax(features / tau, -1)
+            hard = torch.nn.functional.one_hot(g[..., 0], g.shape[-1])
+            return g, hard.to(soft.dtype) + (soft - soft.detach())
+        return g, g
+
+    def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """That of `softmax(scores / tau)`."""
+        logs = torch.log_softmax(features / tau, -1)
+        return -(logs.exp() * logs).sum(-1)
+
+    def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """-log p(identity), with p the softmax of scores / tau."""
+        return -torch.log_softmax(features / tau, -1)[..., 0]
+
+    def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
+        return too_close(features.topk(min(2, features.shape[-1])).values)
+
+    def contains(self, g: Tensor) -> Tensor:
+        first = self._checked(g)[..., 0]
+        inside = (first >= 0) & (first < g.shape[-1])
+        return inside & (g == _by(first, g.shape[-1])).all(-1)
+
+    def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        """The permutation matrix, (*batch, n, n)."""
+        n = self._checked(g).shape[-1]
+        return torch.zeros((*g.shape, n), dtype=dtype, device=g.device).scatter_(-2, g.unsqueeze(-2), 1.0)
+
+    def cardinality(self, size: int | None = None) -> int:
+        return _known(size)
+
+    def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
+        return _by(torch.arange(_known(size), device=device), _known(size))
+
+    def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
+        """g after a shift by half the entries."""
+        n = self._checked(g).shape[-1]
+        return (g + n // 2) % n
+
+    @property
+    def stratifies(self) -> bool:
+        return True
+
+    def stratum_orders(
+        self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
+    ) -> tuple[Tensor, int]:
+        return torch.full((batch, 1), _known(size), device=device), _known(size)
+
+    def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
+        return _by(ranks, _known(size))
+
+    def from_uniform(
+        self, u: Tensor, dtype: torch.dtype, *, noise: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """By the first of n numbers; the others only tell n."""
+        n = u.shape[-1]
+        return _by((u[..., 0] * n).long().clamp(max=n - 1), n)
+
+    def _checked(self, g: Tensor) -> Tensor:
+        self.check_element(g)
+        return check_index(g, self)
+
+
+def _by(places: Tensor, n: int) -> Tensor:
+    """The shifts by so many places, (*batch, n)."""
+    return (places.unsqueeze(-1) + torch.arange(n, device=places.device)) % n
+
+
+def _known(size: int | None) -> int:
+    if size is None or size < 1:
+        raise GroupError(f"Expected the number of entries of Shift() to be 1 or more (got size={size})")
+    return size

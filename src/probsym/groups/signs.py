@@ -1,0 +1,162 @@
+"""Signs: every entry of an axis by its own sign."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from probsym.errors import GroupError, ShapeError
+from probsym.groups.base import Axis, Carrier, Group, check_axis, check_index
+
+LARGEST_LISTED = 16
+MOST_STRATIFIED = 12
+"""Entries whose signs are drawn without replacement: 4096 choices."""
+NONE = {torch.float64: 1e-10, torch.float32: 1e-5}
+"""Features below this, relative to the largest, have no sign of their own."""
+
+
+@dataclass(frozen=True, repr=False)
+class Signs(Group):
+    """The 2^n changes of sign of the n entries of an axis, such as those of n eigenvectors.
+
+    An element is (*batch, n), of 1 and -1 in int64. Features are n numbers, which change sign as the entries do; their
+    signs name the element. Nets return them as `Features(own={"signs": ...})`. What acts may also be numbers in place
+    of signs, which is how the straight-through gradient, that of tanh(features / tau), passes.
+
+    >>> Signs().act(torch.tensor([1, -1]), torch.tensor([[2.0, 3.0], [4.0, 5.0]]).mT, axis=0).mT
+    tensor([[ 2., -3.],
+            [ 4., -5.]])
+    """
+
+    finite = True
+    feature_field = "signs"
+    frame = "signs"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"plain"})
+
+    @property
+    def chooses(self) -> bool:
+        return True
+
+    def element_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return (_known(size),)
+
+    def axis_size(self, kind: str = "plain") -> None:
+        self.check_kind(kind)
+
+    def identity(
+        self,
+        batch: Sequence[int] = (),
+        *,
+        size: int | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> Tensor:
+        return torch.ones(*batch, _known(size), dtype=torch.long, device=device)
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        if self._checked(g).shape[-1] != self._checked(h).shape[-1]:
+            raise ShapeError(f"Expected signs of equally many entries (got {g.shape[-1]} and {h.shape[-1]})")
+        return g * h
+
+    def inverse(self, g: Tensor) -> Tensor:
+        """g itself."""
+        self.check_element(g)
+        return g
+
+    def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
+        """x times g along the axis; g may be floating."""
+        self.check_kind(kind)
+        batch = self.check_element(g)
+        axis = check_axis(x, axis, batch, g.shape[-1], self)
+        shape = [*batch, *(1 for _ in x.shape[len(batch) :])]
+        shape[axis] = g.shape[-1]
+        return x * g.view(shape).to(x.dtype)
+
+    def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return (_known(size),)
+
+    def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
+        return ("normal",)
+
+    def move(self, g: Tensor, features: Tensor) -> Tensor:
+        return features * g.to(features.dtype)
+
+    def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
+        """The signs of features (*batch, n); of those that are zero up to rounding, the signs of `noise`."""
+        least = NONE[features.dtype] * features.detach().abs().amax(-1, keepdim=True)
+        z = features.detach()
+        z = z if noise is None else torch.where(z.abs() <= least, noise.to(z.dtype), z)
+        return torch.where(z < 0, -1, 1)
+
+    def choose(
+        self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0, mask: Tensor | None = None
+    ) -> tuple[Tensor, Carrier]:
+        g = self.project(features, noise=noise)
+        if torch.is_grad_enabled() and features.requires_grad:
+            soft = torch.tanh(features / tau)
+            return g, g.to(soft.dtype) + (soft - soft.detach())
+        return g, g
+
+    def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """That of signs whose mean is tanh(features / tau), mean over the entries."""
+        logs = torch.nn.functional.logsigmoid(torch.stack([features, -features]) * (2 / tau))
+        return -(logs.exp() * logs).sum(0).mean(-1)
+
+    def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
+        """-log p(identity) for independent signs whose mean is tanh(features / tau)."""
+        return -torch.nn.functional.logsigmoid(features * (2 / tau)).sum(-1)
+
+    def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
+        share = features.abs() / features.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(features.dtype).tiny)
+        least = NONE[features.dtype]
+        return ((share < 10 * least) & (share > least / 10)).any(-1)
+
+    def contains(self, g: Tensor) -> Tensor:
+        return (self._checked(g).abs() == 1).all(-1)
+
+    def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        """The diagonal matrix, (*batch, n, n)."""
+        return torch.diag_embed(self._checked(g)).to(dtype or torch.get_default_dtype())
+
+    def cardinality(self, size: int | None = None) -> int:
+        return 2 ** _known(size)
+
+    def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
+        n = _known(size)
+        if n > LARGEST_LISTED:
+            raise GroupError(f"Expected at most {LARGEST_LISTED} entries to list all signs (got {n})")
+        return torch.tensor(list(product((1, -1), repeat=n)), device=device)
+
+    def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
+        """g with all signs changed."""
+        return -g
+
+    @property
+    def stratifies(self) -> bool:
+        return True
+
+    def stratum_orders(
+        self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
+    ) -> tuple[Tensor, int]:
+        if _known(size) > MOST_STRATIFIED:
+            raise GroupError(f"Expected at most {MOST_STRATIFIED} entries to stratify (got {size})")
+        return torch.full((batch, 1), self.cardinality(size), device=device), self.cardinality(size)
+
+    def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
+        places = torch.arange(_known(size), device=ranks.device)
+        return 1 - 2 * (ranks.unsqueeze(-1) >> places & 1)
+
+    def _checked(self, g: Tensor) -> Tensor:
+        self.check_element(g)
+        return check_index(g, self)
+
+
+def _known(size: int | None) -> int:
+    if size is None or size < 1:
+        raise GroupError(f"Expected the number of entries of Signs() to be 1 or more (got size={size})")
+    return size

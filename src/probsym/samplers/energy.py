@@ -1,0 +1,99 @@
+"""Symmetry without training: elements are weighed by an energy of the moved input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from probsym._internal.checks import check_size
+from probsym.errors import GroupError, RangeError, ShapeError, SignatureError
+from probsym.ops.ranks import merged_ties
+from probsym.samplers.base import Sampler
+from probsym.samplers.batch import Batch
+from probsym.samplers.draw import Draw
+from probsym.samplers.enumerate import every_element
+from probsym.samplers.haar import from_elements
+from probsym.samplers.noise import Noise, haar_elements, no_noise
+from probsym.signature import Signature
+
+LIMIT = 50_000
+"""The largest number of elements to list."""
+
+
+class Energy(Sampler):
+    """p(g|x) proportional to exp(-E(g^-1 x) / tau) over all elements of a finite group, or over some uniform ones.
+
+    The energy may be anything: the entropy of a frozen classifier's prediction makes that classifier choose its own
+    pose. Canonical poses by least energy are those of Kaba et al. (2023, "Equivariance with Learned Canonicalization
+    Functions"); energies of frozen classifiers as in Schmidt and Stober (2024, "Tilt your Head").
+
+    Every element costs one call of the energy. With tau = 0 the base is called for those of least energy alone, mostly
+    one; equal ones share the average. With tau > 0 it is called for all, and the energy's parameters get a gradient.
+
+    Args:
+        energy: any module or function. It sees all inputs, moved, as (rows, ...), real items first, and a `mask`
+            (rows, n) if it takes one; it returns one number for each row, (rows,) or (rows, 1).
+        tau: temperature; 0 for the least energy.
+        elements: how many uniform elements are weighed, drawn anew for every input; all of a finite group if None.
+            The average is then random, equivariant in distribution, and without a standard error.
+
+    >>> from probsym import Symmetrized, groups
+    >>> sampler = Energy(lambda x: x[:, 0])  # the smallest number comes first
+    >>> model = Symmetrized(lambda x: x, "n -> k", {"n": groups.S()}, sampler)
+    >>> model.estimate(torch.tensor([[3.0, 1.0, 2.0]])).mean
+    tensor([[1.0000, 2.5000, 2.5000]])
+    """
+
+    lists_elements = True
+
+    def __init__(self, energy: Callable[..., Any], tau: float = 0.0, elements: int | None = None) -> None:
+        super().__init__()
+        if not callable(energy):
+            raise SignatureError(f"Expected energy to be a module or function (got {type(energy).__name__})")
+        if not 0 <= tau < float("inf"):
+            raise RangeError(f"Expected tau to be finite and 0 or more (got {tau})")
+        self.energy, self.tau = energy, float(tau)
+        self.elements = None if elements is None else check_size(elements, "elements")
+        self.draws_elements = elements is not None
+
+    def extra_repr(self) -> str:
+        return f"tau={self.tau}, elements={self.elements}"
+
+    def check(self, signature: Signature) -> None:
+        for group in signature.groups.values():
+            if self.elements is None and not group.finite:
+                raise GroupError(f"Expected a finite group, or elements= as many as are to be weighed (got {group!r})")
+
+    def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
+        return no_noise() if self.elements is None else haar_elements(batch, self.elements, generator)
+
+    def forward(self, batch: Batch, noise: Noise) -> Draw:
+        listed = every_element(batch, LIMIT) if self.elements is None else from_elements(batch, noise)
+        if self.tau > 0:
+            draw = listed.weighted(torch.softmax(-self._energies(batch, listed) / self.tau, 1))
+        else:
+            with torch.no_grad():
+                draw = _least(listed, self._energies(batch, listed))
+        return draw if self.elements is None else draw.estimated()
+
+    def _energies(self, batch: Batch, listed: Draw) -> Tensor:
+        """E(g^-1 x) for every element, (B, K), in at least float32."""
+        inputs, options = listed.rows(batch, self.energy)
+        found, rows = self.energy(*inputs, **options), len(batch) * listed.count
+        if not isinstance(found, Tensor) or tuple(found.shape) not in ((rows,), (rows, 1)):
+            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise ShapeError(f"Expected the energy to give one number for each of {rows} rows (got {shape})")
+        return found.reshape(len(batch), listed.count).to(torch.promote_types(found.dtype, torch.float32))
+
+
+def _least(listed: Draw, energies: Tensor) -> Draw:
+    """The draws of least energy (B, K) with equal weights; those of other items, where they have fewer, with none."""
+    merged = merged_ties(-energies)
+    least = merged == merged.amax(1, keepdim=True)
+    most = int(least.sum(1).max()) if len(least) else 1
+    places = least.long().argsort(dim=1, descending=True, stable=True)[:, :most]
+    weights = least.gather(1, places).to(energies.dtype)
+    return listed.take(places).weighted(weights / weights.sum(1, keepdim=True))

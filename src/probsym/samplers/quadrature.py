@@ -1,0 +1,81 @@
+"""Group averaging by a weighted rule instead of independent draws."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from probsym.errors import GroupError, RangeError
+from probsym.groups import Group
+from probsym.samplers.base import Sampler
+from probsym.samplers.batch import Batch
+from probsym.samplers.draw import Draw
+from probsym.samplers.noise import Noise, haar_elements, no_noise
+from probsym.signature import Signature
+
+
+class Quadrature(Sampler):
+    """A rule of elements q_k with weights, turned by one uniform h for each input: h q_k. For O, SO, E and SE in up to
+    three dimensions, finite groups whose elements are numbered, and their products.
+
+    The average is that over the group where `rho_out(q) f(rho_in(q)^-1 x)` is a polynomial in the entries of q of the
+    given degree: that of f in x, plus one for every axis of the output that rotates. For any other f it is unbiased and
+    equivariant in distribution, since h is uniform, and the better the smoother f is. In the plane the rule has degree
+    + 1 turns, in space those times the points of a Lebedev rule (`groups.rotation_rule`), with reflections twice as
+    many. One turned rule has no standard error: it is NaN.
+
+    Args:
+        degree: up to which the rule is exact.
+        random: turn the rule. If False the model is deterministic, and equivariant only up to that degree.
+        limit: the largest number of elements.
+
+    >>> from probsym import Symmetrized, groups
+    >>> model = Symmetrized(lambda x: x[:, 0] ** 2, "n d -> d", {"d": groups.SO(3)}, Quadrature(3))
+    >>> model.estimate(torch.randn(4, 5, 3)).samples
+    24
+    """
+
+    lists_elements = True
+
+    def __init__(self, degree: int, random: bool = True, limit: int = 50_000) -> None:
+        super().__init__()
+        if not isinstance(degree, int) or isinstance(degree, bool) or degree < 0:
+            raise RangeError(f"Expected degree to be a whole number, 0 or more (got {degree!r})")
+        if limit < 1:
+            raise RangeError(f"Expected limit to be 1 or more (got {limit})")
+        self.degree, self.random, self.limit = degree, random, limit
+        self.draws_elements = random
+        self._rules: dict[str, tuple[Tensor, Tensor]] = {}  # by the group's name: made once, since Lebedev's take long
+
+    def extra_repr(self) -> str:
+        return f"degree={self.degree}, random={self.random}"
+
+    def check(self, signature: Signature) -> None:
+        count = math.prod(len(self._rule(group.linear)[1]) for group in signature.groups.values())
+        if count > self.limit:
+            raise GroupError(f"Expected at most {self.limit} elements in a rule of degree {self.degree} (got {count})")
+
+    def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
+        return haar_elements(batch, 1, generator) if self.random else no_noise()
+
+    def forward(self, batch: Batch, noise: Noise) -> Draw:
+        rules = {key: self._rule(group) for key, group in batch.groups.items()}
+        total = math.prod([len(weights) for _, weights in rules.values()])
+        elements, weights, repeats = {}, torch.ones(1, total, dtype=batch.dtype, device=batch.device), 1
+        for key, (listed, share) in rules.items():  # the product: the first axis slowest
+            group, repeats = batch.groups[key], repeats * len(share)
+            place = torch.arange(total, device=batch.device) // (total // repeats) % len(share)
+            q = listed.to(batch.device)[place].unsqueeze(0)
+            q = (q.to(batch.dtype) if q.is_floating_point() else q).expand(len(batch), *q.shape[1:])
+            elements[key] = group.compose(noise.elements[key], q) if self.random else q
+            weights = weights * share.to(batch.device, batch.dtype)[place]
+        carriers = {key: batch.groups[key].carrier(g) for key, g in elements.items()}
+        return Draw(total, elements, carriers, weights.expand(len(batch), -1)).estimated()
+
+    def _rule(self, group: Group) -> tuple[Tensor, Tensor]:
+        name = repr(group)
+        if name not in self._rules:
+            self._rules[name] = group.quadrature(self.degree)
+        return self._rules[name]
