@@ -50,6 +50,8 @@ class Sampler(RemembersArguments, nn.Module, ABC):
 
     lists_elements: bool = False
     """Whether it lists elements of itself, so that the number of draws is not the caller's choice."""
+    reads_inputs: bool = True
+    """Whether its elements depend on the values of the inputs, and not on their sizes and on noise alone."""
 
     breaks_ties = False
     """Whether its noise decides where features name several elements."""

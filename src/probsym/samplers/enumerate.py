@@ -29,6 +29,7 @@ class Enumerate(Sampler):
     """
 
     lists_elements = True
+    reads_inputs = False
 
     def __init__(self, limit: int = 50_000) -> None:
         super().__init__()

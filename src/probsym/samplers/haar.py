@@ -21,6 +21,7 @@ class Haar(Sampler):
     """
 
     draws_elements = True
+    reads_inputs = False
 
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
         return haar_elements(batch, draws, generator)

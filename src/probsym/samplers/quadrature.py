@@ -38,6 +38,7 @@ class Quadrature(Sampler):
     """
 
     lists_elements = True
+    reads_inputs = False
 
     def __init__(self, degree: int, random: bool = True, limit: int = 50_000) -> None:
         super().__init__()
