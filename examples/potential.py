@@ -14,8 +14,8 @@ class Energy(nn.Module):
     def __init__(self, elements: int = 100, width: int = 64) -> None:
         super().__init__()
         self.types, self.places, self.head = nn.Embedding(elements, width), nn.Linear(3, width), nn.Linear(width, 1)
-        kinds = {"dropout": 0.0, "activation": nn.functional.silu, "batch_first": True, "norm_first": True}
-        self.layers = nn.Sequential(*(nn.TransformerEncoderLayer(width, 4, 2 * width, **kinds) for _ in range(2)))
+        layers = (nn.TransformerEncoderLayer(width, 4, width, 0.0, nn.functional.silu, batch_first=True) for _ in "12")
+        self.layers = nn.Sequential(*layers)
 
     def forward(self, numbers: Tensor, positions: Tensor) -> Tensor:
         """One energy for atomic numbers (batch, n) and positions (batch, n, 3): a sum over the atoms."""

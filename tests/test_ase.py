@@ -379,8 +379,8 @@ def potential(sampler: Any = None, signature: str = "n c, n d:point -> ") -> Sym
 
 @pytest.mark.parametrize(
     "sampler",
-    [None, samplers.Quadrature(2), samplers.Frame(reads=(1,))],
-    ids=["Haar", "Quadrature", "Frame"],
+    [None, samplers.Quadrature(2), samplers.Frame(reads=(1,)), samplers.Frame(reads=(1,), weighted=True)],
+    ids=["Haar", "Quadrature", "Frame", "weighted Frame"],
 )
 def test_a_calculator_from_a_model(sampler: Any) -> None:
     atoms, model = molecule("H2O"), potential(sampler)

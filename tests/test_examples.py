@@ -29,7 +29,7 @@ def test_potential(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
     monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path))  # molecules are made there and then
     assert len((EXAMPLES / "potential.py").read_text().splitlines()) <= 60
-    assert runpy.run_path(str(EXAMPLES / "potential.py"))["main"](60) < 0.8
+    assert runpy.run_path(str(EXAMPLES / "potential.py"))["main"](40) < 0.8
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from probsym.errors import (
     ShapeError,
     SignatureError,
 )
+from probsym.estimate import Estimate
 from probsym.groups import Group, O
 from probsym.samplers import Enumerate, Quadrature, Sampler
 from probsym.symmetrized import Symmetrized
@@ -161,10 +162,8 @@ class SymmetrizedCalculator(_Calculator):
         means, values = ((one,) if isinstance(one, Tensor) else one for one in (estimate.mean, estimate.values))
         found: dict[str, Any] = {}
         for name, mean, each in zip(names, means, values, strict=True):
-            share = None if estimate.weights is None else estimate.weights[0].view(-1, *(1 for _ in mean.shape[1:]))
-            square = (each[0] - mean).square()
-            spread = (square.mean(0) if share is None else (share * square).sum(0)).sqrt()
-            found |= {name: _as_ase(name, mean[0]), f"{name}_std": _as_ase(name, spread)}
+            average, spread = _mean_and_spread(estimate, mean, each)
+            found |= {name: _as_ase(name, average), f"{name}_std": _as_ase(name, spread)}
         return found
 
     def _model(self, names: Sequence[str], atoms: Atoms) -> Symmetrized:
@@ -248,10 +247,8 @@ class ModelCalculator(_Calculator):
             estimate = self.model.estimate(*(one.unsqueeze(0) for one in inputs), seed=self.seed, keep_values=True)
             gradient, virial = torch.autograd.grad(estimate.mean.sum(), (positions, strain), materialize_grads=True)
         shift = sum(self.references.get(one, 0.0) for one in atoms.numbers.tolist())
-        values, share = estimate.values[0].detach().double(), estimate.weights
-        square = (values - estimate.mean.detach().double()).square()
-        spread = square.mean() if share is None else (share[0] * square).sum()
-        found: dict[str, Any] = {"energy": float(estimate.mean.detach()) + shift, "energy_std": float(spread.sqrt())}
+        mean, spread = _mean_and_spread(estimate, estimate.mean, estimate.values)
+        found: dict[str, Any] = {"energy": float(mean) + shift, "energy_std": float(spread)}
         found["forces"] = -gradient.detach().double().cpu().numpy()
         if "stress" in names:
             if atoms.cell.rank < 3:
@@ -288,6 +285,16 @@ def _placed(atoms: Atoms, positions: Any, cell: Any) -> Atoms:
     found.set_cell(cell)
     found.positions[:] = positions
     return found
+
+
+def _mean_and_spread(estimate: Estimate, mean: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Of one output of an estimate for one item: the mean, and the deviation over the draws."""
+    average, each = mean[0].detach().double(), values[0].detach().double()
+    square = (each - average).square()
+    if estimate.weights is None:
+        return average, square.mean(0).sqrt()
+    share = estimate.weights[0].detach().double()
+    return average, torch.tensordot(share, square, 1).sqrt()
 
 
 def _tensors(results: Results, names: Sequence[str], atoms: int) -> list[Tensor]:
