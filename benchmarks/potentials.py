@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.record import finish
-from probsym import Symmetrized, groups, samplers
+from probsym import Symmetrized, groups, nets, samplers
 from probsym.ase import ModelCalculator, SymmetrizedCalculator
 from probsym.lab.provenance import provenance
 
@@ -80,6 +80,12 @@ def model(sampler: samplers.Sampler, **options: Any) -> ModelCalculator:
     return ModelCalculator(Symmetrized(energy, "n, n d:point -> ", {"d": groups.E(3)}, sampler, samples=12), **options)
 
 
+def net() -> nets.VNDGCNN:
+    """A net as it is before any training."""
+    torch.manual_seed(0)
+    return nets.VNDGCNN(in_channels=1, hidden=24, scores=False).double()
+
+
 SPREAD: dict[str, Callable[[], Calculator]] = {
     "bare": Distorted,
     "Enumerate, Tetrahedral": lambda: averaged(groups.Tetrahedral()),
@@ -104,6 +110,8 @@ RUNS: dict[str, Callable[[], Calculator]] = {
     "model, Haar, 12 draws, fixed": lambda: model(samplers.Haar()),
     "model, Frame": lambda: model(samplers.Frame()),
     "model, weighted Frame": lambda: model(samplers.Frame(weighted=True)),
+    "model, Canonical": lambda: model(samplers.Canonical(net(), reads=(1,))),
+    "model, Learned, 12 draws, fixed": lambda: model(samplers.Learned(net(), noise=0.5, reads=(1,))),
 }
 
 

@@ -81,8 +81,8 @@ class SymmetrizedCalculator(_Calculator):
     after turning back. It says how far from invariant the calculator inside is.
 
     The elements do not depend on the positions: drawn once, from the seed, they stay. The forces are then the gradient
-    of the averaged energy, and conservative. The average is invariant exactly for finite groups, up to the degree for a
-    `Quadrature`, and in distribution for draws, such as those of `Haar`. With `redraw=True` they are drawn anew for
+    of the averaged energy, and conservative. The average is invariant under a finite group exactly, under rotations up to
+    the degree of a `Quadrature`, and in distribution for draws, such as those of `Haar`. With `redraw=True` they are drawn anew for
     every configuration, which samplers that read the positions need (`Frame`, `Canonical`, `Learned`): the forces are
     then averages too, but not the gradient of one energy. `conservative` says which it is.
 
@@ -227,6 +227,14 @@ class ModelCalculator(_Calculator):
         self.model, self.encode, self.references, self.seed = model.eval(), encode, dict(references or {}), seed
         self.reads_cell = len(terms) == 3
         self.implemented_properties = ["energy", "forces", *(["stress"] if self.reads_cell else []), "energy_std"]
+
+    @property
+    def conservative(self) -> bool:
+        """Whether the elements are the same at all positions, so that the energy is as smooth as the base.
+
+        Forces are the gradient in any case, but of an energy that may jump, or that is another one every time.
+        """
+        return self.seed is not None and not self.model.sampler.reads_inputs
 
     def _found(self, atoms: Atoms, names: Sequence[str]) -> dict[str, Any]:
         parameter = next(self.model.parameters(), torch.zeros((), dtype=torch.float64))
