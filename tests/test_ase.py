@@ -390,6 +390,7 @@ def test_a_calculator_from_a_model(sampler: Any) -> None:
     assert calculator.get_property("energy", atoms) == pytest.approx(expected, abs=1e-10)
     assert_forces_are_gradients(calculator, atoms)
     assert calculator.get_property("energy_std", atoms) > 1e-4
+    assert calculator.conservative is not isinstance(sampler, samplers.Frame)
     assert set(calculator.results) == {"energy", "forces", "energy_std"}
 
 
@@ -415,6 +416,7 @@ def test_draws_of_a_model_are_the_same_unless_there_is_no_seed() -> None:
         first = calculator.get_property("energy", atoms)
         calculator.get_property("energy", moved)
         assert (calculator.get_property("energy", atoms) == first) is same
+        assert calculator.conservative is same
 
 
 def test_models_and_atoms_that_do_not_fit_are_refused() -> None:

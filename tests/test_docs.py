@@ -100,3 +100,16 @@ def test_the_code_about_inference_runs() -> None:
         exec(block, names)
     assert isinstance(names["samples"], int)
     assert names["samples"] > 100
+
+
+def test_the_code_about_potentials_runs() -> None:
+    torch.manual_seed(0)
+    network = torch.nn.Bilinear(3, 3, 1, dtype=torch.float64)
+    names: dict[str, Any] = {"network": lambda types, x: network(types, x.tanh()).sum((1, 2))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the network is in a function
+        for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "potentials.md").read_text(), re.S):
+            exec(block, names)
+    assert names["degree"] == 0  # EMT is invariant
+    assert names["forces"].shape == (6, 3)
+    assert names["calculator"].conservative

@@ -81,10 +81,10 @@ class SymmetrizedCalculator(_Calculator):
     after turning back. It says how far from invariant the calculator inside is.
 
     The elements do not depend on the positions: drawn once, from the seed, they stay. The forces are then the gradient
-    of the averaged energy, and conservative. The average is invariant under a finite group exactly, under rotations up to
-    the degree of a `Quadrature`, and in distribution for draws, such as those of `Haar`. With `redraw=True` they are drawn anew for
-    every configuration, which samplers that read the positions need (`Frame`, `Canonical`, `Learned`): the forces are
-    then averages too, but not the gradient of one energy. `conservative` says which it is.
+    of the averaged energy, and conservative. The average is invariant under a finite group exactly, under rotations up
+    to the degree of a `Quadrature`, and in distribution for draws, such as those of `Haar`. With `redraw=True` they are
+    drawn anew for every configuration, which samplers that read the positions need (`Frame`, `Canonical`, `Learned`):
+    the forces are then averages too, but not the gradient of one energy. `conservative` says which it is.
 
     Args:
         calculator: any calculator of ASE; it is called for one turned copy of the atoms after the other.

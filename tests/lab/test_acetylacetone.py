@@ -167,6 +167,19 @@ def test_the_analysis_of_parts_reads_energies_alone() -> None:
     assert [row["part"] for row in rows][:5] == ["all", *(name.removeprefix("test_") for name in TESTS)]
 
 
+def test_energies_along_the_paths_can_be_asked() -> None:
+    engine = engine_of("quadrature")
+    rows = ANALYSES["predictions"](engine, Questions(), lambda *_: None)
+    path = [row for row in rows if row["part"] == "h_transfer"]
+    assert (len(rows), len(path)) == (33, 4)
+    part = engine.data.test
+    assert [row["target"] for row in path] == part.targets[29:, 0].tolist()
+    with torch.no_grad():
+        wanted = engine.model.eval()(*part.take(slice(29, 33)).inputs, samples=None)
+    spread = float(torch.tensor([row["output"] for row in path]).sub(wanted).abs().max())
+    assert spread < 0.1 * float(wanted.abs().max())  # the rule is turned anew
+
+
 def test_augmentation_turns_in_training_only() -> None:
     torch.manual_seed(0)
     seen = list[Tensor]()
@@ -202,6 +215,19 @@ def test_compiled_steps_are_refused() -> None:
     recipe = recipe_of("ga")
     with pytest.raises(RunError, match="Expected no compiled steps where forces are in the loss"):
         make_engine(recipe, Settings(), make_fabric(Options("cpu")), compile=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("method", METHODS)
+def test_captured_steps_are_the_plain_ones(method: str, tmp_path: Path) -> None:
+    recipe, curves = recipe_of(method), []
+    for capture in (False, True):
+        settings = replace(recipe.settings, **SMALL)
+        engine = make_engine(recipe, settings, make_fabric(Options("cuda")), seed=0, capture=capture)
+        training = Training(engine, recipe, 0, tmp_path / str(capture))
+        training.run()
+        curves.append([row[name] for row in training.progress.curve for name in ("train_total", "valid_loss")])
+    assert curves[0] == pytest.approx(curves[1], rel=1e-3)
 
 
 @pytest.mark.skipif(not DATA.is_file(), reason="no acetylacetone in PROBSYM_DATA")
