@@ -136,7 +136,7 @@ def spread(calculator: Calculator, atoms: Atoms, turns: NDArray[np.float64]) -> 
     return {"energy_mev": MILLI * float(np.std(energies)), "forces_mev": MILLI * float((deviation**2).mean() ** 0.5)}
 
 
-def work(calculator: Calculator, atoms: Atoms, steps: int = 64) -> float:
+def work(calculator: Calculator, atoms: Atoms, steps: int = 256) -> float:
     """Around a closed path, in meV: zero for conservative forces."""
     first, second = 0.3 * np.random.default_rng(1).normal(size=(2, *atoms.positions.shape))
     total = 0.0
