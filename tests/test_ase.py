@@ -378,11 +378,17 @@ def potential(sampler: Any = None, signature: str = "n c, n d:point -> ") -> Sym
 
 
 @pytest.mark.parametrize(
-    "sampler",
-    [None, samplers.Quadrature(2), samplers.Frame(reads=(1,)), samplers.Frame(reads=(1,), weighted=True)],
-    ids=["Haar", "Quadrature", "Frame", "weighted Frame"],
+    ("sampler", "conservative"),
+    [
+        (None, True),
+        (samplers.Quadrature(2), True),
+        (samplers.Frame(reads=(1,)), False),
+        (samplers.Frame(reads=(1,), weighted=True), False),
+        (samplers.Learned(nets.VNDGCNN(1, scores=False).double(), reads=(1,)), False),
+    ],
+    ids=["Haar", "Quadrature", "Frame", "weighted Frame", "Learned"],
 )
-def test_a_calculator_from_a_model(sampler: Any) -> None:
+def test_a_calculator_from_a_model(sampler: Any, conservative: bool) -> None:
     atoms, model = molecule("H2O"), potential(sampler)
     calculator = ModelCalculator(model, one_hot, {1: -13.0, 8: -2000.0})
     inputs = one_hot(torch.tensor([8, 1, 1]))[None], torch.tensor(atoms.positions)[None]
@@ -390,7 +396,7 @@ def test_a_calculator_from_a_model(sampler: Any) -> None:
     assert calculator.get_property("energy", atoms) == pytest.approx(expected, abs=1e-10)
     assert_forces_are_gradients(calculator, atoms)
     assert calculator.get_property("energy_std", atoms) > 1e-4
-    assert calculator.conservative is not isinstance(sampler, samplers.Frame)
+    assert calculator.conservative is conservative
     assert set(calculator.results) == {"energy", "forces", "energy_std"}
 
 
