@@ -99,15 +99,18 @@ class Acetylacetone(Task):
         return found
 
 
+def one_hot(numbers: Tensor) -> Tensor:
+    """The types of atoms (*batch, n, elements) by their atomic numbers (*batch, n)."""
+    return (numbers.unsqueeze(-1) == torch.tensor(ELEMENTS, device=numbers.device)).float()
+
+
 def as_examples(molecules: Molecules, references: Mapping[int, float], place: int) -> Examples:
     """Molecules as examples in float32, of the test set with that number."""
-    elements = torch.tensor(ELEMENTS)
-    types = (molecules.numbers.unsqueeze(-1) == elements).float()
     energy = _without(molecules, references).unsqueeze(1)
     sets = torch.full_like(energy, place)
     targets = torch.cat([energy, molecules.forces.flatten(1), sets], 1).float()
     positions = molecules.positions - molecules.positions.mean(1, keepdim=True)  # before they are rounded
-    return Examples((types, positions.float()), None, targets, torch.arange(len(energy)))
+    return Examples((one_hot(molecules.numbers), positions.float()), None, targets, torch.arange(len(energy)))
 
 
 def _without(molecules: Molecules, references: Mapping[int, float]) -> Tensor:
