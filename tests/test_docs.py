@@ -19,7 +19,7 @@ from probsym.lab.report.paper_tables import paper_grid
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(path for path in DOCS.rglob("*.md") if "gallery" not in path.parts)]
-WITH_NAMES = ("averages.md", "gradients.md", "inference.md", "nets.md", "tools.md", "training.md")
+WITH_NAMES = ("averages.md", "gradients.md", "inference.md", "nets.md", "potentials.md", "tools.md", "training.md")
 """Pages whose code needs more than it says; they have tests of their own."""
 BENCHMARKS = ROOT / "results" / "benchmarks"
 
@@ -224,3 +224,16 @@ def test_whoever_names_the_version_names_this_one() -> None:
     named += re.findall(r"probsym-([\d.]+)-py3", (DOCS / "start" / "install.md").read_text())
     named += re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.M)[:1]
     assert named == [probsym.__version__] * 3
+
+
+def test_the_code_about_potentials_runs() -> None:
+    torch.manual_seed(0)
+    network = torch.nn.Bilinear(3, 3, 1, dtype=torch.float64)
+    names: dict[str, Any] = {"network": lambda types, x: network(types, x.tanh()).sum((1, 2))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the network is in a function
+        for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "potentials.md").read_text(), re.S):
+            exec(block, names)
+    assert names["degree"] == 0  # EMT is invariant
+    assert names["forces"].shape == (6, 3)
+    assert names["calculator"].conservative

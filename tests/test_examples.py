@@ -54,6 +54,13 @@ def test_own_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert off["stratified"] < 1e-6 < off["independent"]
 
 
+def test_potential(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
+    monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path))  # molecules are made there and then
+    assert len((EXAMPLES / "potential.py").read_text().splitlines()) <= 60
+    assert runpy.run_path(str(EXAMPLES / "potential.py"))["main"](40) < 0.8
+
+
 @pytest.mark.slow
 def test_point_cloud() -> None:
     assert runpy.run_path(str(EXAMPLES / "point_cloud.py"))["main"](150) < 0.3

@@ -50,6 +50,7 @@ def test_the_core_needs_none_of_them() -> None:
         "matplotlib",
         "scipy",
         "jinja2",
+        "ase",
     ]
     code = f"import sys; sys.modules.update(dict.fromkeys({names!r})); import probsym, torch; "
     code += "m = probsym.Symmetrized(torch.nn.Linear(3, 2), 'n -> k', {'n': probsym.groups.S()}); m(torch.rand(2, 3))"

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import probsym.ase
 from probsym import groups, nets, placement, samplers, testing
 from probsym.estimate import Average
 from probsym.groups import euclidean, images, orthogonal, planar, symmetric
@@ -17,7 +18,7 @@ from probsym.samplers import frame, from_haar, haar, learned, projection
 from probsym.samplers import noise as noises
 from probsym.samplers.draw import Draw
 from probsym.symmetrized import Symmetrized
-from tests import test_equivariance, test_seeds, test_symmetrized
+from tests import test_ase, test_equivariance, test_seeds, test_symmetrized
 from tests.groups import test_images, test_laws, test_signs
 from tests.nets import test_vn_dgcnn_scalars
 from tests.ops import test_masked_batch_norm
@@ -54,6 +55,11 @@ def scalars_by_the_place_of_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
         "_joined_scalars",
         lambda self, inputs, x: right(self, tuple(one.sort(-2)[0] for one in inputs), x),
     )
+
+
+@mutant(test_ase.test_forces_and_stress_follow_the_rotation_of_a_cell, True)
+def stress_that_is_not_turned_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(probsym.ase.TERMS, "stress", "i j")
 
 
 @mutant(coupled, "S", "Haar", "none", F64)

@@ -4,6 +4,7 @@ phi(x) = E_{g ~ p(g|x)} [ rho_out(g) . f( rho_in(g)^-1 . x ) ]
 """
 
 from probsym import bases, errors, export, groups, nets, ops, samplers, testing
+from probsym.degrees import quadrature_degree
 from probsym.estimate import Estimate
 from probsym.signature import Signature
 from probsym.symmetrized import Symmetrized
@@ -18,6 +19,7 @@ __all__ = [
     "groups",
     "nets",
     "ops",
+    "quadrature_degree",
     "samplers",
     "testing",
 ]

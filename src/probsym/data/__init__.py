@@ -1,5 +1,6 @@
 """Datasets, one file each."""
 
+from probsym.data.acetylacetone import Molecules, acetylacetone
 from probsym.data.colour_refinement import wl_classes, wl_colours
 from probsym.data.decorated_cycles import decorated_cycles
 from probsym.data.exp import exp, exp_splits
@@ -16,10 +17,12 @@ from probsym.data.rows import Rows
 __all__ = [
     "GraphBatch",
     "Graphs",
+    "Molecules",
     "PackedGraphs",
     "Particles",
     "Rows",
     "SplitIndices",
+    "acetylacetone",
     "all_graphs",
     "certificates",
     "decorated_cycles",

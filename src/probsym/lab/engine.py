@@ -68,6 +68,9 @@ class Engine:
             )
         if compile and self.world > 1:
             raise RunError(f"Expected one process to compile for (got {self.world})")
+        if compile and task.differentiates is not None:
+            # torch 2.13 traces a gradient inside, but leaves out part of what custom functions give it, without a word
+            raise RunError(f"Expected no compiled steps where forces are in the loss (got task {task.name!r})")
         if capture and (self.device.type != "cuda" or self.world > 1):
             raise RunError(f"Expected one CUDA device to capture steps on (got {self.world} of {self.device.type})")
         self.data = data.to(self.device)
@@ -225,14 +228,29 @@ class Engine:
         return self.fabric.all_reduce(found, reduce_op="mean") if self.world > 1 else found  # type: ignore[return-value]
 
     def _losses(self, batch: Examples, noise: Noise | None) -> Tensor:
+        inputs = self._inputs(batch)
         with self.fabric.autocast():
             if isinstance(self.model, Symmetrized):
-                estimate = self.module(*batch.inputs, mask=batch.mask, noise=noise, index=batch.ids)
-                own = self.task.loss(estimate.mean, batch.targets)
+                estimate = self.module(*inputs, mask=batch.mask, noise=noise, index=batch.ids)
+                own = self.task.loss(self._with_forces(estimate.mean, inputs), batch.targets)
                 total = own + self.settings.entropy * estimate.losses["entropy"] if self.settings.entropy else own
             else:
-                own = total = self.task.loss(self.module(*batch.inputs, mask=batch.mask), batch.targets)
+                output = self._with_forces(self.module(*inputs, mask=batch.mask), inputs)
+                own = total = self.task.loss(output, batch.targets)
         return torch.stack([total.float(), own.float()])
+
+    def _inputs(self, batch: Examples) -> tuple[Tensor, ...]:
+        """Those of a batch, the one that the task differentiates in ready for it."""
+        wanted = self.task.differentiates
+        return tuple(x.detach().requires_grad_() if i == wanted else x for i, x in enumerate(batch.inputs))
+
+    def _with_forces(self, output: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
+        """The output as loss and metrics see it, with minus its gradient behind if the task differentiates it."""
+        if self.task.differentiates is None:
+            return output
+        place = inputs[self.task.differentiates]
+        (gradient,) = torch.autograd.grad(output.sum(), place, create_graph=self.model.training)
+        return torch.cat([output.unsqueeze(1), -gradient.flatten(1)], 1)
 
     def _noise(self, model: nn.Module, batch: Examples, samples: int | None = None) -> Noise | None:
         if not isinstance(model, Symmetrized):
@@ -243,10 +261,12 @@ class Engine:
     def _evaluation(self, part: Stored, index: Tensor, samples: int | None) -> Callable[[Tensor], Tensor]:
         def outputs(index: Tensor) -> Tensor:
             batch = part.take(index)
+            inputs, differentiates = self._inputs(batch), self.task.differentiates is not None
             with nullcontext() if self.settings.float32_evaluation else self.fabric.autocast():
                 noise = self._noise(self.model, batch, samples)
                 drawn = {} if noise is None else {"noise": noise, "index": batch.ids}
-                output: Tensor = self.model(*batch.inputs, mask=batch.mask, **drawn)
+                with torch.set_grad_enabled(differentiates):
+                    output = self._with_forces(self.model(*inputs, mask=batch.mask, **drawn), inputs).detach()
             return output if output.dtype == torch.float64 else output.float()
 
         if not self.capture:

@@ -143,6 +143,9 @@ class Task(ABC):
     """What the task itself is symmetric under, whatever the model is."""
     source: str | None = None
     """Which of several sets was loaded, where there is a choice; runs record it."""
+    differentiates: int | None = None
+    """The number of an input in which the output, an energy for each example, is differentiated. Loss and metrics then
+    see both, (batch, 1 + numbers of that input): the energy, and the forces, which are minus the gradient."""
 
     @abstractmethod
     def load(self) -> Splits:

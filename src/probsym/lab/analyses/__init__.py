@@ -17,6 +17,7 @@ from probsym.lab.analyses.equivariance import by_move
 from probsym.lab.analyses.gradient import by_epoch as gradient_by_epoch
 from probsym.lab.analyses.inner_symmetry import by_graph
 from probsym.lab.analyses.parts import by_part
+from probsym.lab.analyses.predictions import by_example
 from probsym.lab.analyses.sample_size import by_sample_size
 from probsym.lab.analyses.tolerance import by_tolerance
 from probsym.lab.analyses.variance import by_method
@@ -29,6 +30,7 @@ ANALYSES: dict[str, Analysis] = {
     "equivariance": by_move,
     "gradient": gradient_by_epoch,
     "parts": by_part,
+    "predictions": by_example,
     "sample_size": by_sample_size,
     "tolerance": by_tolerance,
     "variance": by_method,
@@ -47,6 +49,7 @@ USED = {
     "equivariance": ("examples", "samples", "seed"),
     "gradient": ("examples", "seed"),
     "inner_symmetry": ("samples", "repeats", "seed"),
+    "predictions": ("examples", "samples", "seed"),
     "tolerance": ("examples", "samples", "seed"),
 }
 

@@ -1,7 +1,7 @@
 """Every row that can be run, one file a task. A new experiment is one new file and one line in `RECIPES`."""
 
 from probsym.lab.recipe import Recipe
-from probsym.lab.recipes import demo, exp_classify, molecules, nbody, pattern, separation
+from probsym.lab.recipes import acetylacetone, demo, exp_classify, molecules, nbody, pattern, separation
 from probsym.lab.separation import SeparationRecipe
 
 _ALL: list[Recipe | SeparationRecipe] = [
@@ -10,6 +10,7 @@ _ALL: list[Recipe | SeparationRecipe] = [
     *nbody.RECIPES,
     *pattern.RECIPES,
     *molecules.RECIPES,
+    *acetylacetone.RECIPES,
     *demo.RECIPES,
 ]
 RECIPES = {recipe.name: recipe for recipe in _ALL}

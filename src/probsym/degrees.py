@@ -1,0 +1,59 @@
+"""How fine a quadrature over rotations has to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from probsym._internal.checks import check_size
+from probsym.errors import RangeError
+from probsym.samplers import Quadrature
+from probsym.symmetrized import Symmetrized
+
+
+@torch.no_grad()
+def quadrature_degree(
+    model: Symmetrized, *inputs: Tensor, spread: float, turns: int = 10, most: int = 15, seed: int = 0, **options: Any
+) -> int:
+    """The smallest degree of a `Quadrature` whose averages for these inputs spread no more than that over rotations.
+
+    The base of the model is averaged by rules of growing degree, each turned `turns` times at random, which is as good
+    as turning the inputs. The spread is the deviation over the turns, and the largest of all outputs counts. It is an
+    estimate: from 10 turns, to about a quarter of itself. A degree of 3 is 48 elements of O(3), one of 7 is 416, and
+    all are tried up to the one that is told. The options go to the model (`mask`, `extra`).
+
+    >>> from probsym import groups
+    >>> model = Symmetrized(lambda x: x[:, 0, 0] ** 2, "n d -> ", {"d": groups.SO(3)})
+    >>> quadrature_degree(model, torch.randn(4, 5, 3), spread=1e-5)
+    2
+    """
+    if not 0 < spread < float("inf"):
+        raise RangeError(f"Expected spread to be positive (got {spread})")
+    check_size(turns, "turns", least=2)
+    found = float("nan")
+    for degree in range(check_size(most, "most", least=0) + 1):
+        averaged = _with_rule(model, degree)
+        each = [_flat(averaged(*inputs, seed=seed + turn, **options)) for turn in range(turns)]
+        found = float(torch.stack(each).double().std(0).max())
+        if found <= spread:
+            return degree
+    raise RangeError(f"Expected a spread of {spread} at a degree of at most {most} (got {found:.3g})")
+
+
+def _with_rule(model: Symmetrized, degree: int) -> Symmetrized:
+    return Symmetrized(
+        model.base,
+        str(model.signature),
+        model.signature.groups,
+        Quadrature(degree),
+        chunk=model.chunk,
+        residual=model.residual,
+        output_keys=model.output_keys,
+        mask_argument=model.mask_argument,
+    ).train(model.training)
+
+
+def _flat(outputs: Tensor | tuple[Tensor, ...]) -> Tensor:
+    return torch.cat([one.flatten() for one in ([outputs] if isinstance(outputs, Tensor) else outputs)])
