@@ -57,7 +57,9 @@ def test_own_group(capsys: pytest.CaptureFixture[str]) -> None:
 def test_potential(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
     monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path))  # molecules are made there and then
-    assert len((EXAMPLES / "potential.py").read_text().splitlines()) <= 60
+    _, title, code = (EXAMPLES / "potential.py").read_text().split('"""\n', 2)
+    assert "60 lines" in title
+    assert len(code.split("def draw")[0].splitlines()) <= 60
     assert runpy.run_path(str(EXAMPLES / "potential.py"))["main"](40) < 0.8
 
 

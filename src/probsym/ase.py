@@ -38,6 +38,8 @@ Results = Mapping[str, Any]
 TERMS = {"energy": "", "free_energy": "", "forces": "n d", "stress": "d d"}
 """What can be averaged, and how it turns."""
 
+__all__ = ["MissingPropertyError", "ModelCalculator", "SymmetrizedCalculator"]
+
 
 class MissingPropertyError(ProbsymError, PropertyNotImplementedError):
     """A property that the calculator inside does not have; ASE knows it as its own error."""

@@ -12,7 +12,7 @@ from probsym.lab.recipe import Recipe
 from probsym.lab.recipes.nbody import METHODS, RECIPES, NBody
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
-from probsym.ops import permute
+from probsym.ops import argument_checks, permute
 from probsym.ops.jacobi import jacobi
 from probsym.samplers import frame
 from tests.host_waits import HostWaitError, no_host_waits
@@ -139,7 +139,8 @@ def test_runs_are_trained_and_tested(name: str, tmp_path: Path, monkeypatch: pyt
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ways that tensors on a GPU go, for those that a CPU has its own for."""
     monkeypatch.setattr(frame, "_solver", lambda points: jacobi)
-    monkeypatch.setattr(permute, "_traced", lambda: True)
+    monkeypatch.setattr(permute, "traced", lambda: True)
+    monkeypatch.setattr(argument_checks, "traced", lambda: True)
 
 
 def small_engine(name: str) -> Engine:
@@ -163,6 +164,7 @@ def test_nothing_in_a_training_step_waits_for_a_gpu(name: str) -> None:
 @pytest.mark.parametrize("name", ["nbody/gnn-fa", "nbody/transformer-fa"])
 def test_the_solver_of_a_cpu_would_be_noticed(name: str) -> None:
     engine, index = small_engine(name), torch.arange(4)
+    engine.model.check_finite = False  # which looks at inputs on a CPU
     with pytest.raises(HostWaitError, match="eigh"), no_host_waits():
         engine.train_step(index, 0, 0)
 

@@ -14,6 +14,7 @@ SMALLEST_TAU, LARGEST_TAU = 1e-20, 1e20
 def readable(*tensors: Tensor) -> bool:
     """Whether numbers can be looked at without waiting: on the CPU, and neither compiled, traced nor mapped over.
 
+    >>> import torch
     >>> readable(torch.zeros(2)), readable(torch.zeros(2, device="meta"))
     (True, False)
     """
