@@ -150,3 +150,15 @@ def test_json_that_is_nested_too_deeply(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
     with pytest.raises(RunError, match=r"deep.json to be JSON \(got: "):
         load_results(tmp_path)
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], [], [[1], "two", None], [{"a": [1]}, {"b": []}], {"deep": [[[]]]}])
+def test_lists_in_a_benchmark_disturb_nobody(tmp_path: Path, value: Any) -> None:
+    write_result(tmp_path, result("exp-classify/mlp-ga", test_accuracy=50.0))
+    (tmp_path / "benchmarks").mkdir()
+    made = {"benchmark": "odd", "seconds": 0.25, "values": value, "hardware": "here", "torch": "2"}
+    (tmp_path / "benchmarks" / "odd_cpu.json").write_text(json.dumps(made))
+    data = load_results(tmp_path)
+    assert [run.row for run in data.runs] == ["exp-classify/mlp-ga"]
+    assert not data.analyses  # a benchmark is none
+    assert "MLP-GA" in reported(tmp_path)
