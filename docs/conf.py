@@ -45,6 +45,7 @@ python_maximum_signature_line_length = 100
 html_theme = "furo"
 html_title = f"probsym {version}"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["site.css"]
 html_copy_source = False
 html_theme_options = {
