@@ -78,7 +78,7 @@ def draw(chance: Tensor, labels: Tensor) -> None:
 
 
 def main(steps: int = 250) -> float:
-    """Train, test and draw; the share of unseen graphs that are told right."""
+    """Train, test and draw; the share of unseen graphs that are classified correctly."""
     torch.manual_seed(0)
     model = make_model()
     train(model, steps)
@@ -86,7 +86,7 @@ def main(steps: int = 250) -> float:
     with torch.no_grad():
         logits = model.eval()(graphs.features, graphs.adjacency, mask=graphs.mask)
     right = float(((logits > 0) == (graphs.labels > 0.5)).float().mean())
-    print(f"told right: {right:.1%} of {len(logits)} unseen graphs")
+    print(f"classified correctly: {right:.1%} of {len(logits)} unseen graphs")
     few = graphs.features[:20], graphs.adjacency[:20]
     print(testing.assert_equivariant(model, *few, mask=graphs.mask[:20]))
     draw(logits.sigmoid(), graphs.labels)

@@ -48,8 +48,8 @@ class Shifts(groups.Finite):
 
 
 # %%
-# ``assert_group_laws`` tries every verb. Then one network is symmetrized with every sampler that can serve the group,
-# tested, saved and loaded again.
+# ``assert_group_laws`` tests every operation. Then one network is symmetrized with every sampler that can serve the
+# group, tested, saved and loaded again.
 
 
 def main() -> None:

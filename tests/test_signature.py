@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym import Signature
-from probsym.errors import ProbsymError, ShapeError, SignatureError
+from probsym.errors import MaskError, ProbsymError, ShapeError, SignatureError
 from probsym.groups import SE, SO, C, D, E, Group, O, S
 
 Groups = Mapping[str, Group]
@@ -538,3 +538,11 @@ def test_elements_must_fit_the_tensors(shape: tuple[int, ...]) -> None:
     elements, *_ = particles((B,))
     with pytest.raises(ShapeError, match="Expected"):
         Signature.parse("n d -> k", PARTICLES).act(elements, [torch.zeros(shape, dtype=torch.float64)])
+
+
+def test_a_bare_mask_is_never_one_of_channels() -> None:
+    signature = Signature.parse("n c -> k", {"n": C(2)})
+    mask = torch.ones(2, 2, dtype=torch.bool)
+    with pytest.raises(MaskError, match=r"unless exactly one axis qualifies \(got 'c'\)"):
+        signature.masks(mask)
+    assert Signature.parse("n d:point -> ", {"d": E(3)}).masks(mask).keys() == {"n"}

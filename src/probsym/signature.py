@@ -156,7 +156,8 @@ class Signature:
     def masks(self, mask: Tensor | Mapping[str, Tensor] | None) -> dict[str, Tensor]:
         """The masks by axis name. A single tensor masks the one input axis that qualifies.
 
-        That is the one bound to S, or where none is, the one that is bound to no group.
+        That is the one bound to S, or where none is, the one that is bound to no group. If it comes behind others in
+        all its terms, as channels do, it must be named: the mask may be meant for an axis that a group moves.
         """
         if mask is None or isinstance(mask, Mapping):
             return dict(mask or {})
@@ -166,7 +167,8 @@ class Signature:
         bound = {name for key in self.groups for name in key.split()}
         items = [name for name in names if name in self.groups and self.groups[name].takes_mask]
         candidates = items or [name for name in names if name not in bound]
-        if len(candidates) != 1:
+        first = {term.names[0] for term in self.inputs if term.names}
+        if len(candidates) != 1 or not (items or candidates[0] in first):
             found = ", ".join(repr(name) for name in candidates) or "none"
             raise MaskError(f"Expected masks as {{axis: mask}} unless exactly one axis qualifies (got {found})")
         return {candidates[0]: mask}

@@ -1,4 +1,5 @@
 import copy
+import inspect
 import io
 import pickle
 from typing import Any
@@ -143,3 +144,8 @@ def test_arguments_survive_copies(name: str, way: str) -> None:
 
 def test_a_part_without_a_constructor_of_its_own_has_no_arguments() -> None:
     assert samplers.Haar().arguments == {}
+
+
+def test_signatures_can_be_seen() -> None:
+    assert str(inspect.signature(samplers.Energy)).startswith("(energy: ")
+    assert inspect.signature(nets.VNDGCNN).parameters["neighbours"].default == 4

@@ -584,3 +584,11 @@ def test_a_net_without_draws_may_leave_their_axis_out():
     x = torch.tensor([[[1.0], [3.0], [2.0]]])
     model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.Learned(Fixed()))
     assert model.estimate(x, samples=2).elements["n"].tolist() == [[[1, 2, 0]] * 2]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_net_need_not_know_of_masks(masked: bool) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Flatten(-2))  # one score per item
+    model = Symmetrized(lambda x: x[:, 0, 0], "n c -> ", {"n": groups.S()}, samplers.Learned(net), samples=2)
+    mask = torch.ones(4, 5, dtype=torch.bool) if masked else None
+    assert model(torch.randn(4, 5, 3), mask=mask).shape == (4,)

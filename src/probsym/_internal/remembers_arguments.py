@@ -25,6 +25,11 @@ class RemembersArguments:
 
     _arguments: Mapping[str, Any]
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _, *shown = inspect.signature(cls.__init__).parameters.values()  # the first is self
+        cls.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]  # that of __new__ says nothing
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         part = super().__new__(cls)
         object.__setattr__(part, "_arguments", _bound(cls, args, kwargs))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.callables import takes_mask
 from probsym.errors import GroupError, RangeError, SignatureError
 from probsym.ops.argument_checks import check_tau
 from probsym.ops.counter_rng import counter_normal, counter_uniform
@@ -166,7 +167,9 @@ class Learned(Sampler):
             shape = batch.count, 1, batch.sizes[axis.key], self.extra_noise
             silent = torch.zeros(shape, dtype=batch.dtype, device=batch.device)
             inputs.insert(0, noise.inputs[0] if self.eta > 0 else silent)
-        found = named_features(batch, self.net, inputs, self.input_gradient, mask=self._net_mask(batch))
+        mask = self._net_mask(batch)
+        options = {"mask": mask} if takes_mask(self.net, given=mask is not None) else {}
+        found = named_features(batch, self.net, inputs, self.input_gradient, **options)
         features = by_axis(batch, found, draws)
         return project(batch, features, noise, draws, tau=self.tau, merge_ties=self.eta == 0)
 
