@@ -5,6 +5,7 @@ Needs ase (`pip install probsym[atoms]`), which nothing else imports.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -70,8 +71,9 @@ class _Calculator(Calculator):
         names = [name for name in TERMS if name in asked and name in self.implemented_properties]
         self.results = self._found(self.atoms, names)
 
+    @abstractmethod
     def _found(self, atoms: Atoms, names: Sequence[str]) -> dict[str, Any]:
-        raise NotImplementedError
+        """The properties of these names, with their deviations."""
 
 
 class SymmetrizedCalculator(_Calculator):

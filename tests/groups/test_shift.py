@@ -76,7 +76,7 @@ def test_haar_and_numbers_that_spread_are_uniform() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (GROUP.identity, GroupError, "entries of Shift"),
+        (GROUP.identity, GroupError, "items of Shift"),
         (lambda: GROUP.compose(torch.tensor([0]), torch.tensor([1, 0])), ShapeError, "equally many"),
         (lambda: GROUP.compose(torch.ones(3), torch.ones(3)), DtypeError, "int64"),
         (lambda: GROUP.act(torch.ones(3), torch.ones(3).long()), DtypeError, "to weigh shifts"),

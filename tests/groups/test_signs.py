@@ -102,7 +102,7 @@ def test_signs_that_rounding_decides_are_told() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: Signs().identity(), GroupError, "entries of Signs"),
+        (lambda: Signs().identity(), GroupError, "items of Signs"),
         (lambda: Signs().elements(size=17), GroupError, "at most 16 entries"),
         (lambda: Signs().stratum_orders(1, 13, None, torch.device("cpu")), GroupError, "at most 12 entries"),
         (lambda: Signs().compose(torch.ones(3), torch.ones(3)), DtypeError, "int64"),

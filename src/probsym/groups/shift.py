@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, GroupError, ShapeError
-from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_index
+from probsym.errors import DtypeError
+from probsym.groups.base import Axis, Carrier, act_by_matrix, check_axis
 from probsym.groups.finite import too_close
+from probsym.groups.of_items import OfItems
 from probsym.ops import descending
 from probsym.ops.argument_checks import check_tau
 from probsym.ops.permute import moved
@@ -16,7 +17,7 @@ from probsym.ops.transforms import needs_gradient
 
 
 @dataclass(frozen=True, repr=False)
-class Shift(Group):
+class Shift(OfItems):
     """The n cyclic shifts of the n entries of an axis.
 
     An element is an index p (*batch, n), as for S: p[j] = (k + j) mod n for the shift by k places, and `act(p, x)`
@@ -32,16 +33,6 @@ class Shift(Group):
     feature_field = "scores"
     compares_features = True
 
-    @property
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"plain"})
-
-    def element_shape(self, size: int | None = None) -> tuple[int, ...]:
-        return (_known(size),)
-
-    def axis_size(self, kind: str = "plain") -> None:
-        self.check_kind(kind)
-
     def identity(
         self,
         batch: Sequence[int] = (),
@@ -50,11 +41,10 @@ class Shift(Group):
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
     ) -> Tensor:
-        return torch.arange(_known(size), device=device).expand(*batch, -1)
+        return torch.arange(self.known(size), device=device).expand(*batch, -1)
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        if self._checked(g).shape[-1] != self._checked(h).shape[-1]:
-            raise ShapeError(f"Expected shifts of equally many entries (got {g.shape[-1]} and {h.shape[-1]})")
+        self._check_pair(g, h)
         return (g[..., :1] + h) % g.shape[-1]
 
     def inverse(self, g: Tensor) -> Tensor:
@@ -75,9 +65,6 @@ class Shift(Group):
         n = g.shape[-1]
         places = torch.arange(n, device=g.device)
         return act_by_matrix(g[..., (places.unsqueeze(1) - places) % n], x, axis)
-
-    def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
-        return (_known(size),)
 
     def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
         return "uniform", "normal"
@@ -123,10 +110,10 @@ class Shift(Group):
         return torch.zeros((*g.shape, n), dtype=dtype, device=g.device).scatter_(-2, g.unsqueeze(-2), 1.0)
 
     def cardinality(self, size: int | None = None) -> int:
-        return _known(size)
+        return self.known(size)
 
     def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
-        return _by(torch.arange(_known(size), device=device), _known(size))
+        return _by(torch.arange(self.known(size), device=device), self.known(size))
 
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
         """g after a shift by half the entries."""
@@ -140,10 +127,10 @@ class Shift(Group):
     def stratum_orders(
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
     ) -> tuple[Tensor, int]:
-        return torch.full((batch, 1), _known(size), device=device), _known(size)
+        return torch.full((batch, 1), self.known(size), device=device), self.known(size)
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
-        return _by(ranks, _known(size))
+        return _by(ranks, self.known(size))
 
     def from_uniform(
         self, u: Tensor, dtype: torch.dtype, *, noise: Tensor | None = None, mask: Tensor | None = None
@@ -152,17 +139,7 @@ class Shift(Group):
         n = u.shape[-1]
         return _by((u[..., 0] * n).long().clamp(max=n - 1), n)
 
-    def _checked(self, g: Tensor) -> Tensor:
-        self.check_element(g)
-        return check_index(g, self)
-
 
 def _by(places: Tensor, n: int) -> Tensor:
     """The shifts by so many places, (*batch, n)."""
     return (places.unsqueeze(-1) + torch.arange(n, device=places.device)) % n
-
-
-def _known(size: int | None) -> int:
-    if size is None or size < 1:
-        raise GroupError(f"Expected the number of entries of Shift() to be 1 or more (got size={size})")
-    return size

@@ -7,8 +7,9 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from probsym.errors import GroupError, ShapeError
-from probsym.groups.base import Axis, Carrier, Group, check_axis, check_index
+from probsym.errors import GroupError
+from probsym.groups.base import Axis, Carrier, check_axis
+from probsym.groups.of_items import OfItems
 from probsym.ops.transforms import needs_gradient
 
 LARGEST_LISTED = 16
@@ -19,7 +20,7 @@ NONE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
 @dataclass(frozen=True, repr=False)
-class Signs(Group):
+class Signs(OfItems):
     """The 2^n changes of sign of the n entries of an axis, such as those of n eigenvectors.
 
     An element is (*batch, n), of 1 and -1 in int64. Features are n numbers, which change sign as the entries do; their
@@ -36,18 +37,8 @@ class Signs(Group):
     frame = "signs"
 
     @property
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"plain"})
-
-    @property
     def chooses(self) -> bool:
         return True
-
-    def element_shape(self, size: int | None = None) -> tuple[int, ...]:
-        return (_known(size),)
-
-    def axis_size(self, kind: str = "plain") -> None:
-        self.check_kind(kind)
 
     def identity(
         self,
@@ -57,11 +48,10 @@ class Signs(Group):
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
     ) -> Tensor:
-        return torch.ones(*batch, _known(size), dtype=torch.long, device=device)
+        return torch.ones(*batch, self.known(size), dtype=torch.long, device=device)
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        if self._checked(g).shape[-1] != self._checked(h).shape[-1]:
-            raise ShapeError(f"Expected signs of equally many entries (got {g.shape[-1]} and {h.shape[-1]})")
+        self._check_pair(g, h)
         return g * h
 
     def inverse(self, g: Tensor) -> Tensor:
@@ -77,9 +67,6 @@ class Signs(Group):
         shape = [*batch, *(1 for _ in x.shape[len(batch) :])]
         shape[axis] = g.shape[-1]
         return x * g.view(shape).to(x.dtype)
-
-    def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
-        return (_known(size),)
 
     def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
         return ("normal",)
@@ -125,10 +112,10 @@ class Signs(Group):
         return torch.diag_embed(self._checked(g)).to(dtype or torch.get_default_dtype())
 
     def cardinality(self, size: int | None = None) -> int:
-        return 2 ** _known(size)
+        return 2 ** self.known(size)
 
     def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
-        n = _known(size)
+        n = self.known(size)
         if n > LARGEST_LISTED:
             raise GroupError(f"Expected at most {LARGEST_LISTED} entries to list all signs (got {n})")
         return torch.tensor(list(product((1, -1), repeat=n)), device=device)
@@ -144,20 +131,10 @@ class Signs(Group):
     def stratum_orders(
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
     ) -> tuple[Tensor, int]:
-        if _known(size) > MOST_STRATIFIED:
+        if self.known(size) > MOST_STRATIFIED:
             raise GroupError(f"Expected at most {MOST_STRATIFIED} entries to stratify (got {size})")
         return torch.full((batch, 1), self.cardinality(size), device=device), self.cardinality(size)
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
-        places = torch.arange(_known(size), device=ranks.device)
+        places = torch.arange(self.known(size), device=ranks.device)
         return 1 - 2 * (ranks.unsqueeze(-1) >> places & 1)
-
-    def _checked(self, g: Tensor) -> Tensor:
-        self.check_element(g)
-        return check_index(g, self)
-
-
-def _known(size: int | None) -> int:
-    if size is None or size < 1:
-        raise GroupError(f"Expected the number of entries of Signs() to be 1 or more (got size={size})")
-    return size

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, GroupError, ShapeError
-from probsym.groups.base import Axis, Carrier, Group, check_axis, check_index, joint_batch
+from probsym.groups.base import Axis, Carrier, check_axis, check_index, joint_batch
 from probsym.groups.finite import too_close
+from probsym.groups.of_items import OfItems
 from probsym.ops import Order, SoftSort, descending, invert, soft_sort
 from probsym.ops.permute import check_permutation, inverted, moved
 from probsym.ops.transforms import hidden
@@ -21,7 +22,7 @@ MOST_STRATIFIED = 7
 
 
 @dataclass(frozen=True, repr=False)
-class S(Group):
+class S(OfItems):
     """The symmetric group on the n items of an axis.
 
     An element is an index p (*batch, n): p[j] is the place in x of the item that stands at position j once g
@@ -41,18 +42,8 @@ class S(Group):
     frame = "order"
 
     @property
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"plain"})
-
-    @property
     def takes_mask(self) -> bool:
         return True
-
-    def element_shape(self, size: int | None = None) -> tuple[int, ...]:
-        return (_known(size),)
-
-    def axis_size(self, kind: str = "plain") -> None:
-        self.check_kind(kind)
 
     def identity(
         self,
@@ -62,11 +53,10 @@ class S(Group):
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
     ) -> Tensor:
-        return torch.arange(_known(size), device=device).expand(*batch, -1)
+        return torch.arange(self.known(size), device=device).expand(*batch, -1)
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        if self._checked(g).shape[-1] != self._checked(h).shape[-1]:
-            raise ShapeError(f"Expected permutations of equally many items (got {g.shape[-1]} and {h.shape[-1]})")
+        self._check_pair(g, h)
         check_permutation(g)
         check_permutation(h)
         g, h = torch.broadcast_tensors(g, h)
@@ -79,9 +69,6 @@ class S(Group):
         self.check_kind(kind)
         axis = check_axis(x, axis, self._checked(g).shape[:-1], g.shape[-1], self)
         return moved(x, self.inverse(g), axis)
-
-    def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
-        return (_known(size),)
 
     def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
         return "uniform", "normal"
@@ -167,7 +154,7 @@ class S(Group):
 
     def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
         """All n! permutations, in lexicographic order."""
-        n = _known(size)
+        n = self.known(size)
         if n > LARGEST_LISTED:
             raise GroupError(
                 f"Expected at most {LARGEST_LISTED} items to list all permutations "
@@ -176,7 +163,7 @@ class S(Group):
         return torch.tensor(list(permutations(range(n))), device=device)
 
     def cardinality(self, size: int | None = None) -> int:
-        return math.factorial(_known(size))
+        return math.factorial(self.known(size))
 
     def among_real(self, listed: Tensor, mask: Tensor) -> Tensor:
         """Of permutations (count, m) of up to m items, those of the real items of a mask (batch, n): (batch, count, n).
@@ -207,12 +194,12 @@ class S(Group):
     def stratum_orders(
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
     ) -> tuple[Tensor, int]:
-        real = torch.full((batch,), _known(size), device=device) if mask is None else mask.sum(-1)
-        may = _known(size) > MOST_STRATIFIED
+        real = torch.full((batch,), self.known(size), device=device) if mask is None else mask.sum(-1)
+        may = self.known(size) > MOST_STRATIFIED
         if may and (mask is None or hidden(mask) or bool((real > MOST_STRATIFIED).any())):
-            raise GroupError(f"Expected at most {MOST_STRATIFIED} items to stratify (got {_known(size)})")
+            raise GroupError(f"Expected at most {MOST_STRATIFIED} items to stratify (got {self.known(size)})")
         orders = [math.factorial(items) for items in range(MOST_STRATIFIED + 1)]
-        return torch.tensor(orders, device=device)[real].unsqueeze(-1), orders[min(_known(size), MOST_STRATIFIED)]
+        return torch.tensor(orders, device=device)[real].unsqueeze(-1), orders[min(self.known(size), MOST_STRATIFIED)]
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         """The permutations of the first items, (batch, draws, n), that ranks number.
@@ -220,8 +207,8 @@ class S(Group):
         The digits of a rank in the factorial number system say with which item before it each one changes places. With
         m real items all digits from the m-th on are zero, so that nothing behind them moves.
         """
-        order = torch.arange(_known(size), device=ranks.device).expand(*ranks.shape, -1).clone()
-        for item in range(1, min(_known(size), MOST_STRATIFIED)):
+        order = torch.arange(self.known(size), device=ranks.device).expand(*ranks.shape, -1).clone()
+        for item in range(1, min(self.known(size), MOST_STRATIFIED)):
             digit = ranks // math.factorial(item) % (item + 1)
             other, own = (item - digit).unsqueeze(-1), order[..., item, None].clone()
             order[..., item, None] = order.gather(-1, other)
@@ -237,9 +224,3 @@ class S(Group):
         if g.dim() < 1:
             raise ShapeError(f"Expected an element of S() to be (*batch, n) (got {tuple(g.shape)})")
         return check_index(g, self)
-
-
-def _known(size: int | None) -> int:
-    if size is None or size < 1:
-        raise GroupError(f"Expected the number of items of S() to be 1 or more (got size={size})")
-    return size
