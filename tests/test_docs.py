@@ -237,3 +237,17 @@ def test_the_code_about_potentials_runs() -> None:
     assert names["degree"] == 0  # EMT is invariant
     assert names["forces"].shape == (6, 3)
     assert names["calculator"].conservative
+
+
+def test_accuracies_of_turned_images_are_those_of_the_file() -> None:
+    found = json.loads((BENCHMARKS / "turned_images_deit_tiny_cpu.json").read_text())
+    page = (DOCS / "turned-images.md").read_text()
+    for group, turns in (("C4", 4), ("D4", 8)):
+        cells = r" \| ".join([r"([\d.]+)"] * turns)
+        shown = re.findall(rf"^\| [^|]+ \| (\d+) \| {cells} \| ([\d.]+) to ([\d.]+) \|", page, re.M)
+        rows = [
+            (str(row["passes"]), *(f"{one:.1f}" for one in (*row["accuracy"], *row["interval"][0])))
+            for row in found[group]["rows"].values()
+        ]
+        assert len(rows) == 12
+        assert shown == rows, group
