@@ -20,7 +20,7 @@ from probsym.errors import RunError
 from probsym.lab.analyses import ANALYSES, Questions
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.recipes import acetylacetone as module
-from probsym.lab.recipes.acetylacetone import METHODS, RECIPES, TESTS, Acetylacetone, AtomTransformer, Augmented
+from probsym.lab.recipes.acetylacetone import CALLS, RECIPES, TESTS, Acetylacetone, AtomTransformer, Augmented
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
 
@@ -61,7 +61,17 @@ def engine_of(method: str, **changes: Any) -> Any:
 
 
 def test_there_is_a_recipe_for_every_method() -> None:
-    assert [one.name for one in RECIPES] == [f"acetylacetone/transformer-{method}" for method in METHODS]
+    assert [one.name for one in RECIPES] == [f"acetylacetone/transformer-{method}" for method in CALLS]
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_methods_are_trained_with_equally_many_calls_of_the_base(method: str) -> None:
+    recipe, seen = recipe_of(method), []
+    model = recipe.build(recipe.settings).train()
+    model.base.register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
+    model(torch.zeros(5, 4, 3), torch.randn(5, 4, 3))
+    assert seen == [5 * CALLS[method]]
+    assert recipe.settings.epochs * CALLS[method] == pytest.approx(8 * recipe_of("ga").settings.epochs, rel=1e-2)
 
 
 def test_sets_are_apart_and_energies_without_those_of_the_atoms() -> None:
@@ -103,7 +113,7 @@ def test_errors_are_by_set_and_in_milli_units() -> None:
     assert float(task.loss(output, targets)) == pytest.approx(float(each.mean()))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CALLS)
 def test_training_sees_energies_and_forces(method: str, tmp_path: Path) -> None:
     engine = engine_of(method)
     training = Training(engine, recipe_of(method), 0, tmp_path)
@@ -115,7 +125,7 @@ def test_training_sees_energies_and_forces(method: str, tmp_path: Path) -> None:
     assert "test_forces_dihedral" not in metrics
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CALLS)
 def test_the_gradient_of_the_loss_is_that_of_energies_and_forces(method: str) -> None:
     """Against a difference in one weight: the second derivative is there, and is right."""
     engine = engine_of(method, averaging=0.0)
@@ -231,7 +241,7 @@ def test_compiled_steps_are_refused() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CALLS)
 def test_captured_steps_are_the_plain_ones(method: str, tmp_path: Path) -> None:
     recipe, curves = recipe_of(method), []
     for capture in (False, True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -38,6 +39,8 @@ SETTINGS = Settings(
     validate_every=20,
     averaging=0.999,
 )
+CALLS = {"augmented": 1, "ga": 8, "fa": 8, "canonical": 1, "ps": 8, "quadrature": 24}
+"""How often each method calls the base for one molecule and step."""
 
 
 class Acetylacetone(Task):
@@ -216,8 +219,18 @@ def build(settings: Settings, method: str) -> nn.Module:
     )
 
 
-METHODS = ("augmented", "ga", "fa", "canonical", "ps", "quadrature")
+def settings_of(method: str) -> Settings:
+    """With as many calls of the base in all as every other method has, and a schedule that goes by calls."""
+    stretch = SETTINGS.samples / CALLS[method]
+    return replace(
+        SETTINGS,
+        epochs=round(SETTINGS.epochs * stretch),
+        warmup_epochs=round(SETTINGS.warmup_epochs * stretch),
+        validate_every=round(SETTINGS.validate_every * stretch),
+    )
+
+
 RECIPES = [
-    Recipe(f"acetylacetone/transformer-{method}", Acetylacetone, partial(build, method=method), SETTINGS)
-    for method in METHODS
+    Recipe(f"acetylacetone/transformer-{method}", Acetylacetone, partial(build, method=method), settings_of(method))
+    for method in CALLS
 ]
