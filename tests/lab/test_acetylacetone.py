@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from ase import Atoms
 from torch import Tensor, nn
 
 from probsym import Symmetrized, groups
-from probsym.ase import ModelCalculator
 from probsym.data import Molecules
 from probsym.errors import RunError
 from probsym.lab.analyses import ANALYSES, Questions
@@ -193,10 +191,13 @@ def test_energies_along_the_paths_can_be_asked() -> None:
 
 
 def test_a_trained_model_is_a_calculator() -> None:
+    ase = pytest.importorskip("ase")
+    from probsym.ase import ModelCalculator  # noqa: PLC0415
+
     engine = engine_of("ga")
     numbers, positions, *_ = made()[0]["test_300k"]
     calculator = ModelCalculator(engine.model, module.one_hot, engine.task.references)
-    atoms = Atoms(numbers[0].numpy(), positions[0].numpy())
+    atoms = ase.Atoms(numbers[0].numpy(), positions[0].numpy())
     found = engine.model(*engine.data.test.take(slice(0, 1)).inputs, seed=0).detach()
     atoms_alone = sum(engine.task.references[int(number)] for number in numbers[0])
     assert calculator.get_property("energy", atoms) - atoms_alone == pytest.approx(float(found), abs=1e-4)
