@@ -6,6 +6,7 @@ The potential is that of Lennard-Jones for 13 argon atoms, in a space that is di
 """
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,8 @@ from ase.md.verlet import VelocityVerlet
 from ase.optimize import BFGS
 from numpy.typing import NDArray
 from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.record import finish
 from probsym import Symmetrized, groups, nets, samplers

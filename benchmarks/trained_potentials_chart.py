@@ -1,6 +1,6 @@
 """Pictures and tables of `trained_potentials.py` and of the results of its runs, for `docs/potentials.md`.
 
-Run: python benchmarks/trained_potentials_chart.py RESULT [--results results] [--docs docs]
+Run: python benchmarks/trained_potentials_chart.py [--results results] [--docs docs]
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from probsym.lab.colours import COLOURS
 from probsym.lab.pictures.picture import check_place, save
 from probsym.lab.results import result_path
 
+FILE = "benchmarks/trained_potentials_cpu.json"
 PAGE, PATHS, ERRORS = "potentials.md", "pictures/acetylacetone-paths.png", "pictures/acetylacetone-errors.png"
 BEGIN, END = "<!-- begin: trained_potentials_chart.py -->\n", "<!-- end: trained_potentials_chart.py -->\n"
 NOTHING = "There are no results yet.\n"
@@ -105,15 +106,21 @@ def tables(result: dict[str, Any], results: Path) -> str:
     for run in result["runs"]:
         for elements, row in run["elements"].items():
             cells = [method(run), run["seed"], elements, row["passes"]]
-            cells += [f"{row[f'spread_{kind}_mev']:.2g}" for kind in KINDS]
+            cells += [_short(row[f"spread_{kind}_mev"]) for kind in KINDS]
             cells += ["yes" if row["conservative"] else "no"]
             keys = ("largest_force_error", "drift_mev", "largest_mev")
-            motions.append([*cells, *(f"{row[key]:.2g}" if key in row else "" for key in keys)])
+            motions.append([*cells, *(_short(row[key]) if key in row else "" for key in keys)])
     pictures = (
         f"![Root mean square errors of energies and forces at 300 K and 600 K by method]({ERRORS})\n",
         f"![Energies along both paths, reference and every method]({PATHS})\n",
     )
-    return "\n".join((_table(errors), pictures[0], pictures[1], _table(motions)))
+    files = f"Numbers are from `results/acetylacetone` and `results/{FILE}`.\n"
+    return "\n".join((_table(errors), *pictures, _table(motions), files))
+
+
+def _short(number: float) -> str:
+    """Two digits, or all before the point."""
+    return f"{number:.2g}" if abs(number) < 100 else f"{number:.0f}"
 
 
 def _table(rows: Sequence[Sequence[Any]]) -> str:
@@ -134,11 +141,10 @@ def with_block(page: str, text: str) -> str:
 def main() -> None:
     """Draw results from files, and write the tables into the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("result", type=Path)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--docs", type=Path, default=Path("docs"))
     given = parser.parse_args()
-    result = json.loads(given.result.read_text())
+    result = json.loads((given.results / FILE).read_text())
     for picture in (PATHS, ERRORS):
         check_place(given.docs / picture)
     save(paths_chart(result), given.docs / PATHS)

@@ -13,7 +13,7 @@ import torch
 from ase import Atoms
 from torch import Tensor, nn
 
-from probsym import Symmetrized, groups
+from probsym import Symmetrized, groups, samplers
 from probsym.ase import ModelCalculator
 from probsym.data import Molecules
 from probsym.errors import RunError
@@ -23,6 +23,7 @@ from probsym.lab.recipes import acetylacetone as module
 from probsym.lab.recipes.acetylacetone import CALLS, RECIPES, TESTS, Acetylacetone, AtomTransformer, Augmented
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
+from tests.test_ase import assert_forces_are_gradients
 
 DATA = Path(os.environ.get("PROBSYM_DATA", ""), "acetylacetone.npz")
 ISOLATED = {1: -13.0, 6: -1000.0, 8: -2000.0}
@@ -201,6 +202,18 @@ def test_a_trained_model_is_a_calculator() -> None:
     atoms_alone = sum(engine.task.references[int(number)] for number in numbers[0])
     assert calculator.get_property("energy", atoms) - atoms_alone == pytest.approx(float(found), abs=1e-4)
     assert calculator.get_property("forces", atoms).dtype == "float64"
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_forces_are_gradients_and_claimed_to_be_conservative_where_elements_are_fixed(method: str) -> None:
+    model = engine_of(method).model.double()
+    if method == "augmented":
+        still = samplers.Quadrature(0, random=False)
+        model = Symmetrized(model.base, "n c, n d:point -> ", {"d": groups.SE(3)}, still)
+    calculator = ModelCalculator(model, module.one_hot)
+    assert calculator.conservative is (method in ("augmented", "ga", "quadrature"))
+    numbers, positions, *_ = made()[0]["test_300k"]
+    assert_forces_are_gradients(calculator, Atoms(numbers[0].numpy(), positions[0].numpy()))
 
 
 def test_augmentation_turns_in_training_only() -> None:
