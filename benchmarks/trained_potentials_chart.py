@@ -61,16 +61,17 @@ def method(run: dict[str, Any]) -> str:
 
 
 def paths_chart(result: dict[str, Any]) -> Figure:
-    """A panel for each path: the reference, and each run."""
+    """A panel for each path: the reference, and each run as far as it stays near."""
     figure, runs = Figure(figsize=(10.8, 4.0), layout="constrained"), result["runs"]
     panels = figure.subplots(1, len(AXES))
     for panel, (path, label) in zip(panels, AXES.items(), strict=True):
-        at = result["paths"][path]["coordinate"]
-        panel.plot(at, result["paths"][path]["energy_mev"], "k", lw=2, label="reference")
+        at, reference = (result["paths"][path][name] for name in ("coordinate", "energy_mev"))
+        panel.plot(at, reference, "k", lw=2, label="reference")
         for place, name in enumerate(dict.fromkeys(method(run) for run in runs)):
             for i, run in enumerate(run for run in runs if method(run) == name):
                 panel.plot(at, run["paths_mev"][path], color=COLOURS[place], lw=1, label=None if i else name)
         panel.set_xlabel(label)
+        panel.set_ylim(-max(reference), 3 * max(reference))
     panels[0].set_ylabel("energy, meV")
     handles = panels[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=len(handles[0]), fontsize=8)
@@ -81,7 +82,8 @@ def errors_chart(rows: Sequence[Tested]) -> Figure:
     """A panel for energies and one for forces: bars by method at both temperatures, dots for seeds."""
     figure = Figure(figsize=(10.8, 4.0), layout="constrained")
     names, width = list(dict.fromkeys(row.name for row in rows)), 0.38
-    for panel, (kind, label) in zip(figure.subplots(1, len(KINDS)), KINDS.items(), strict=True):
+    panels = figure.subplots(1, len(KINDS))
+    for panel, (kind, label) in zip(panels, KINDS.items(), strict=True):
         for place, (temperature, title) in enumerate(SETS.items()):
             for i, name in enumerate(names):
                 values = [row.metrics[f"test_{kind}_{temperature}"] for row in rows if row.name == name]
@@ -90,7 +92,7 @@ def errors_chart(rows: Sequence[Tested]) -> Figure:
                 panel.plot([at] * len(values), values, "k.", ms=3)
         panel.set_xticks(range(len(names)), [name.replace(", ", "\n", 1) for name in names], rotation=30, fontsize=8)
         panel.set_ylabel(f"root mean square error of {label}")
-        panel.legend(fontsize=8)
+    panels[0].legend(fontsize=8)
     return figure
 
 
