@@ -6,6 +6,7 @@ The potential is that of Lennard-Jones for 13 argon atoms, in a space that is di
 """
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,8 @@ from ase.md.verlet import VelocityVerlet
 from ase.optimize import BFGS
 from numpy.typing import NDArray
 from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.record import finish
 from probsym import Symmetrized, groups, nets, samplers
@@ -147,11 +150,13 @@ def work(calculator: Calculator, atoms: Atoms, steps: int = 256) -> float:
     return MILLI * total
 
 
-def drift(calculator: Calculator, atoms: Atoms, picoseconds: float, step: float = 5.0) -> dict[str, float]:
+def drift(
+    calculator: Calculator, atoms: Atoms, picoseconds: float, step: float = 5.0, kelvin: float = KELVIN
+) -> dict[str, float]:
     """Of the total energy in NVE, in meV: what a straight line rises by, and the largest change."""
     atoms = Atoms(atoms.symbols, atoms.positions)
     atoms.calc = calculator
-    thermal = np.sqrt(atoms.get_masses() * units.kB * KELVIN)[:, None]
+    thermal = np.sqrt(atoms.get_masses() * units.kB * kelvin)[:, None]
     atoms.set_momenta(thermal * np.random.default_rng(2).normal(size=atoms.positions.shape))
     dynamics, found = VelocityVerlet(atoms, step * units.fs), list[float]()
     dynamics.attach(lambda: found.append(MILLI * float(atoms.get_total_energy())), interval=1)

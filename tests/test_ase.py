@@ -19,11 +19,13 @@ from ase.constraints import FixAtoms
 from ase.io import read, write
 from ase.md.verlet import VelocityVerlet
 from ase.optimize import BFGS
+from ase.stress import voigt_6_to_full_3x3_stress
 from torch import Tensor
 
 import probsym.ase
 from probsym import Symmetrized, groups, nets, samplers
 from probsym.ase import MissingPropertyError, ModelCalculator, SymmetrizedCalculator
+from probsym.ase.symmetrized import _placed
 from probsym.errors import (
     DependencyError,
     GroupError,
@@ -79,7 +81,7 @@ def crystal(pbc: Any = True) -> Atoms:
 
 
 def turned(atoms: Atoms, q: Any) -> Atoms:
-    return probsym.ase._placed(atoms, atoms.positions @ q.T, np.array(atoms.cell) @ q.T)
+    return _placed(atoms, atoms.positions @ q.T, np.array(atoms.cell) @ q.T)
 
 
 def rotations(count: int, group: groups.Group | None = None) -> Any:
@@ -156,12 +158,12 @@ def test_deviations_are_those_over_the_rotations() -> None:
 def test_forces_and_stress_follow_the_rotation_of_a_cell(pbc: Any) -> None:
     atoms, calculator = crystal(pbc), SymmetrizedCalculator(Lopsided())
     energy, forces, stress = (calculator.get_property(name, atoms) for name in PROPERTIES)
-    stress = probsym.ase.voigt_6_to_full_3x3_stress(stress)
+    stress = voigt_6_to_full_3x3_stress(stress)
     for q in rotations(3):
         there = turned(atoms, q)
         assert calculator.get_property("energy", there) == pytest.approx(energy, abs=1e-11)
         np.testing.assert_allclose(calculator.get_property("forces", there), forces @ q.T, atol=1e-11)
-        found = probsym.ase.voigt_6_to_full_3x3_stress(calculator.get_property("stress", there))
+        found = voigt_6_to_full_3x3_stress(calculator.get_property("stress", there))
         np.testing.assert_allclose(found, q @ stress @ q.T, atol=1e-11)
     assert calculator.results["stress_std"].max() > 1e-3
 

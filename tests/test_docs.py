@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import probsym
+from benchmarks import trained_potentials_chart
 from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.lab.paper import TABLES
 from probsym.lab.report import load_results
@@ -251,3 +252,13 @@ def test_accuracies_of_turned_images_are_those_of_the_file() -> None:
         ]
         assert len(rows) == 12
         assert shown == rows, group
+
+
+def test_tables_of_trained_potentials_are_those_of_the_files() -> None:
+    """Before there are results, the page says so."""
+    results = ROOT / "results"
+    file = results / trained_potentials_chart.FILE
+    wanted = trained_potentials_chart.NOTHING
+    if file.exists():
+        wanted = trained_potentials_chart.tables(json.loads(file.read_text()), results)
+    assert trained_potentials_chart.block_of((DOCS / "potentials.md").read_text()) == wanted

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import probsym.ase
+import probsym.ase.base
 from probsym import groups, nets, placement, samplers, testing
 from probsym.estimate import Average
 from probsym.groups import euclidean, images, orthogonal, planar, symmetric
@@ -59,7 +59,7 @@ def scalars_by_the_place_of_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @mutant(test_ase.test_forces_and_stress_follow_the_rotation_of_a_cell, True)
 def stress_that_is_not_turned_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(probsym.ase.TERMS, "stress", "i j")
+    monkeypatch.setitem(probsym.ase.base.TERMS, "stress", "i j")
 
 
 @mutant(coupled, "S", "Haar", "none", F64)

@@ -190,20 +190,6 @@ def test_energies_along_the_paths_can_be_asked() -> None:
     assert spread < 0.1 * float(wanted.abs().max())  # the rule is turned anew
 
 
-def test_a_trained_model_is_a_calculator() -> None:
-    ase = pytest.importorskip("ase")
-    from probsym.ase import ModelCalculator  # noqa: PLC0415
-
-    engine = engine_of("ga")
-    numbers, positions, *_ = made()[0]["test_300k"]
-    calculator = ModelCalculator(engine.model, module.one_hot, engine.task.references)
-    atoms = ase.Atoms(numbers[0].numpy(), positions[0].numpy())
-    found = engine.model(*engine.data.test.take(slice(0, 1)).inputs, seed=0).detach()
-    atoms_alone = sum(engine.task.references[int(number)] for number in numbers[0])
-    assert calculator.get_property("energy", atoms) - atoms_alone == pytest.approx(float(found), abs=1e-4)
-    assert calculator.get_property("forces", atoms).dtype == "float64"
-
-
 def test_augmentation_turns_in_training_only() -> None:
     torch.manual_seed(0)
     seen = list[Tensor]()
