@@ -246,7 +246,9 @@ def test_what_edges_cannot_be_used_for_is_refused() -> None:
         model_of("haar", "n n e")(x, wide, mask={"e": torch.ones(B, 3, dtype=torch.bool)})
     with pytest.raises(DtypeError, match=r"^Expected input 1 \('n n'\) to be torch.float64 like input 0"):
         model_of("haar")(x, edges.to(torch.float32))
-    with pytest.raises(ShapeError, match=r"^Expected input 1 \('n n'\) to have equal sizes on axis 'n' \(got 5 and 6\)"):
+    with pytest.raises(
+        ShapeError, match=r"^Expected input 1 \('n n'\) to have equal sizes on axis 'n' \(got 5 and 6\)"
+    ):
         model_of("haar")(x, EdgeList(edges.index, edges.values, B, N + 1))
     with pytest.raises(TracingError, match=r"^Expected tensors to export \(got EdgeList"):
         program(model_of("haar").eval(), x, edges)

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DeviceError, DtypeError, MaskError, ShapeError, SignatureError
-from probsym.ops import links
 from probsym.ops.edge_list import EdgeList, Input
 
 Mask = Tensor | Mapping[str, Tensor]
@@ -117,12 +116,12 @@ class Arrays:
             raise ShapeError("Expected at least one item (got 0)")
         return batch, n
 
-    def nodes_and_links(self, inputs: Sequence[Input], dtype: torch.dtype) -> tuple[list[Tensor], Input]:
-        """Of inputs that fit, those of order 1, with channels, and the one of order 2, without: see `links.weights`."""
+    def nodes_and_pairs(self, inputs: Sequence[Input], dtype: torch.dtype) -> tuple[list[Tensor], Input]:
+        """Of inputs that fit, those of order 1, with a channel axis, and the one of order 2."""
         given = list(zip(self.inputs, inputs, strict=True))
         (pairs,) = [x for array, x in given if array.order == 2]
         nodes = [channels_last(array, x, dtype) for array, x in given if array.order == 1 and isinstance(x, Tensor)]
-        return nodes, links.weights(pairs, dtype)
+        return nodes, pairs.to(dtype)
 
 
 def items_mask(mask: Mask | None, batch: int, n: int, device: torch.device) -> Tensor | None:

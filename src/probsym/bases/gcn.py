@@ -52,11 +52,11 @@ class GCN(RemembersArguments, nn.Module):
         batch, n = self.arrays.check(inputs, edges=True)
         mask = items_mask(mask, batch, n, inputs[0].device)
         dtype = next(self.parameters()).dtype
-        features, adjacency = self.arrays.nodes_and_links(inputs, dtype)
+        features, pairs = self.arrays.nodes_and_pairs(inputs, dtype)
         hidden = torch.cat(features, -1)
         if mask is not None:
             hidden = torch.where(mask.unsqueeze(-1), hidden, 0)
-        looped = links.with_loops(links.among_real(adjacency, mask))
+        looped = links.with_loops(links.among_real(links.weights(pairs, dtype, absolute=False), mask))
         scale = links.degrees(looped).rsqrt()
         for layer in self.layers:
             hidden = self.function(scale * links.gathered(looped, scale * layer(hidden)))

@@ -68,16 +68,16 @@ class GINID(RemembersArguments, nn.Module):
         batch, n = self.arrays.check(inputs, most=self.n if self.identifiers else None, edges=True)
         mask = items_mask(mask, batch, n, inputs[0].device)
         dtype = next(self.parameters()).dtype
-        features, adjacency = self.arrays.nodes_and_links(inputs, dtype)
-        listed = self.identifiers and isinstance(adjacency, EdgeList)
+        features, pairs = self.arrays.nodes_and_pairs(inputs, dtype)
+        listed, device = self.identifiers and isinstance(pairs, EdgeList), pairs.device
         if listed:
-            features.append(torch.zeros(batch, n, 0, dtype=dtype, device=adjacency.device))
+            features.append(torch.zeros(batch, n, 0, dtype=dtype, device=device))
         elif self.identifiers:
-            numbers = torch.eye(n, dtype=dtype, device=adjacency.device)
+            numbers = torch.eye(n, dtype=dtype, device=device)
             features.append(pad(numbers, (0, self.n - n)).expand(batch, -1, -1))
         elif self.constant:
-            features.append(torch.ones(batch, n, 1, dtype=dtype, device=adjacency.device))
-        hidden, adjacency = torch.cat(features, -1), links.among_real(adjacency, mask)
+            features.append(torch.ones(batch, n, 1, dtype=dtype, device=device))
+        hidden, adjacency = torch.cat(features, -1), links.among_real(links.weights(pairs, dtype), mask)
         if mask is not None:
             hidden = torch.where(mask.unsqueeze(-1), hidden, 0)
         for i, layer in enumerate(self.layers):

@@ -5,20 +5,20 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from probsym.ops.edge_list import EdgeList, Input
+from probsym.ops.edge_list import EdgeList, Input, numbers
 
 
-def weights(pairs: Input, dtype: torch.dtype) -> Input:
+def weights(pairs: Input, dtype: torch.dtype, *, absolute: bool = True) -> Input:
     """One number for every pair: (batch, n, n) as it is, the absolute values of (batch, n, n, c) summed over c.
 
-    Of edges in one place each counts by itself.
+    Of edges in one place each counts by itself. Without `absolute`, signed values are summed.
     """
     pairs = pairs.to(dtype)
     if len(pairs.shape) == 3:
         return pairs
-    if isinstance(pairs, EdgeList):
-        return replace(pairs, values=pairs.values.abs().sum(-1))
-    return pairs.abs().sum(-1)
+    values = numbers(pairs)
+    summed = (values.abs() if absolute else values).sum(-1)
+    return replace(pairs, values=summed) if isinstance(pairs, EdgeList) else summed
 
 
 def among_real(links: Input, mask: Tensor | None) -> Input:

@@ -11,7 +11,7 @@ from torch import Tensor
 from probsym.errors import DtypeError, GroupError, RangeError, ShapeError, SignatureError, TracingError
 from probsym.groups.orthogonal import determinant_sign
 from probsym.ops import Order, descending, gram_schmidt
-from probsym.ops.edge_list import EdgeList
+from probsym.ops.edge_list import EdgeList, numbers
 from probsym.ops.eigenspaces import Eigenspaces, eigenspaces, with_gradient
 from probsym.ops.jacobi import LARGEST, jacobi
 from probsym.ops.ranks import lexicographic_ranks
@@ -139,6 +139,11 @@ class Frame(Sampler):
             if kind == "laplacian":
                 classes = spectral_ranks(_adjacency(*inputs[0], n), batch.masks.get(n))
             elif kind == "colours":
+                if any(hidden(numbers(x)) for x, _ in inputs):
+                    raise TracingError(
+                        "Expected a frame of kind 'sort' for an export or a vmap (got 'colours', refined until no more "
+                        "nodes are told apart)"
+                    )
                 features = [_rows(x, term, n).mT for x, term in inputs if term.names.count(n) == 1]
                 none = torch.zeros(batch.count, batch.sizes[n], 0, device=batch.device)
                 graphs = [_edges(x, term, n) for x, term in inputs if term.names.count(n) == 2]
