@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -268,14 +270,18 @@ def test_leaving_padding_out_changes_nothing(
     mask = torch.rand(4, 6, generator=generator) < 0.6
     mask[:, 0] = True
     found = []
-    for masked in (False, True):
+    links = adjacency, EdgeList.from_dense(adjacency)
+    for masked, given in itertools.product((False, True), links):
         torch.manual_seed(0)
         net = GIN(2, hidden=8).to(dtype).train(training)
+        for one in (*net.parameters(), *net.buffers()):  # so that a norm does not leave padding zero
+            one.data.add_(torch.rand_like(one))
         with monkeypatch.context() as patch:
             patch.setattr(torch.compiler, "is_compiling", lambda masked=masked: masked)
-            scores = net(x, adjacency, mask=mask).scores
+            scores = net(x, given, mask=mask).scores
         scores.square().sum().backward()
         found.append([scores, *(one.grad for one in net.parameters()), *(one.clone() for one in net.buffers())])
     tolerance = 1e-4 if dtype == torch.float32 else 1e-10
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)

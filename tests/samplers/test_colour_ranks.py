@@ -84,6 +84,17 @@ def test_ranks_follow_nodes_and_depend_on_nothing_else_in_the_batch() -> None:
     assert classes(alone) == classes(ranks[1, :8])
 
 
+def test_rounds_that_another_graph_needs_change_no_order() -> None:
+    """A path of 30 nodes takes many rounds; small trees are done in two or three."""
+    generator = torch.Generator().manual_seed(0)
+    graphs = [graph([(i, int(torch.randint(i, (), generator=generator))) for i in range(1, 8)], 30) for _ in range(20)]
+    graphs.append(graph([(i, i + 1) for i in range(29)], 30))
+    none, batch = torch.zeros(21, 30, 0), EdgeList.from_dense(torch.cat(graphs))
+    together = colour_ranks(none, [batch])
+    for one, found in zip(graphs, together, strict=True):
+        assert torch.equal(colour_ranks(none[:1], [EdgeList.from_dense(one)])[0], found)
+
+
 def test_several_graphs_on_one_set_of_nodes_are_told_apart() -> None:
     first, second = graph([(0, 1)], 4), graph([(2, 3)], 4)
     none = torch.zeros(1, 4, 0)
