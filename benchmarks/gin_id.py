@@ -61,9 +61,9 @@ class CountingNorm(MaskedBatchNorm):
 class CountingLayer(Layer):
     """A layer of the sampler's net whose norms take padding for real."""
 
-    def forward(self, hidden: Tensor, links: Tensor, real: Tensor | None, packing: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, linked: Any, real: Tensor | None, packing: Tensor | None = None) -> Tensor:
         """All rows are kept."""
-        return super().forward(hidden, links, None)
+        return super().forward(hidden, linked, None)
 
 
 class NoNorm(nn.Module):

@@ -262,3 +262,13 @@ def test_tables_of_trained_potentials_are_those_of_the_files() -> None:
     if file.exists():
         wanted = trained_potentials_chart.tables(json.loads(file.read_text()), results)
     assert trained_potentials_chart.block_of((DOCS / "potentials.md").read_text()) == wanted
+
+
+def test_memory_on_lists_of_edges_is_what_the_file_says() -> None:
+    found = json.loads((BENCHMARKS / "sparse_graphs_cpu.json").read_text())
+    page = (DOCS / "guide" / "masks.md").read_text()
+    sizes = f"{found['nodes']:,} nodes, {found['edges']:,} edges and {found['draws']} draws"
+    shown = re.search(rf"{sizes}[^.]+? less than ([\d.]+) GB[^.]+less than ([\d.]+) GB", page)
+    assert shown is not None
+    assert max(found["added_bytes"].values()) < float(shown[1]) * 1e9
+    assert found["process_bytes"] < float(shown[2]) * 1e9

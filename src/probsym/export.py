@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from probsym.errors import DependencyError, TracingError
+from probsym.ops.edge_list import EdgeList, Input
 from probsym.samplers.noise import Noise
 from probsym.symmetrized import Mask, Symmetrized
 
@@ -37,7 +38,7 @@ class Exportable(nn.Module):
 
 def program(
     model: Symmetrized,
-    *inputs: Tensor,
+    *inputs: Input,
     mask: Mask | None = None,
     noise: Noise | None = None,
     samples: int | None = None,
@@ -68,6 +69,8 @@ def program(
     """
     if model.training:
         raise TracingError("Expected a model in evaluation mode to export, model.eval() (got one in training)")
+    if any(isinstance(x, EdgeList) for x in inputs):
+        raise TracingError("Expected tensors to export (got EdgeList, of another number of edges in every call)")
     given: dict[str, Any] = {"mask": mask, "noise": None if noise is None else noise.named()}
     given = {name: one for name, one in given.items() if one is not None}
     if inputs[0].shape[0] == 1:  # a size that torch would take for the only one

@@ -51,7 +51,9 @@ class Placement:
 
     def _added(self, i: int) -> Tensor:
         """Input i as it was given, but for padding, which is zero."""
-        return zero_padding(self.outline.inputs[i], self.outline.signature.inputs[i], self.outline.masks)
+        added = self.outline.inputs[i]
+        assert isinstance(added, Tensor)
+        return zero_padding(added, self.outline.signature.inputs[i], self.outline.masks)
 
     def _placed(self, y: Tensor, i: int, centroids: Mapping[str, Tensor], masks: Mapping[str, Tensor]) -> Tensor:
         """Output i with its points about the input's centroid."""

@@ -16,12 +16,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from torch import Tensor
 
-from probsym._internal.checks import check_count, check_finite, check_masks, check_tensors
+from probsym._internal.checks import check_count, check_finite, check_masked_channels, check_masks, check_tensors
 from probsym.errors import MaskError, ShapeError, SignatureError
 from probsym.groups import Group
+from probsym.ops.edge_list import EdgeList, Input
 
 _TOKEN = re.compile(r"\([^()]*\)(?!\S)|\S+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -110,29 +112,35 @@ class Signature:
     def __hash__(self) -> int:
         return hash((self.inputs, self.outputs, frozenset(self.groups.items())))
 
-    def act(self, elements: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Move the inputs by group elements, one for each bound key: `rho_in(g) x`."""
+    def act(self, elements: Mapping[str, Tensor], inputs: Sequence[Input]) -> tuple[Input, ...]:
+        """Move the inputs by group elements, one for each bound key: `rho_in(g) x`; lists of edges by new names."""
         return self._act(elements, self.inputs, inputs)
 
     def act_on_outputs(self, elements: Mapping[str, Tensor], outputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Move the outputs by group elements, one for each bound key: `rho_out(g) y`."""
-        return self._act(elements, self.outputs, outputs)
+        return cast("tuple[Tensor, ...]", self._act(elements, self.outputs, outputs))
 
     def _act(
-        self, elements: Mapping[str, Tensor], terms: Sequence[Term], tensors: Sequence[Tensor]
-    ) -> tuple[Tensor, ...]:
+        self, elements: Mapping[str, Tensor], terms: Sequence[Term], tensors: Sequence[Input]
+    ) -> tuple[Input, ...]:
         if set(elements) != set(self.groups):
             raise SignatureError(f"Expected an element for each of {list(self.groups)} (got {list(elements)})")
         check_count(tensors, terms, "input" if terms is self.inputs else "output")
-        moved = list(tensors)
-        for i, term in enumerate(terms):
+        moved: list[Input] = []
+        for term, x in zip(terms, tensors, strict=True):
+            if isinstance(x, EdgeList):
+                key = term.axes[0].key
+                moved.append(x.renamed(self.groups[key].renaming(elements[key])))
+                continue
+            y = x
             for axis, place in term.places():
                 if axis.key in self.groups:
-                    moved[i] = self.groups[axis.key].act(elements[axis.key], moved[i], place, axis.kind)
+                    y = self.groups[axis.key].act(elements[axis.key], y, place, axis.kind)
+            moved.append(y)
         return tuple(moved)
 
     def check_inputs(
-        self, tensors: Sequence[Tensor], mask: Tensor | Mapping[str, Tensor] | None = None, *, finite: bool = False
+        self, tensors: Sequence[Input], mask: Tensor | Mapping[str, Tensor] | None = None, *, finite: bool = False
     ) -> dict[str, int]:
         """Refuse inputs or masks that do not fit; return the size of every axis name.
 
@@ -141,6 +149,7 @@ class Signature:
         sizes = check_tensors(tensors, self.inputs, "input", self.groups, {})
         masks = self.masks(mask)
         check_masks(masks, self.groups, sizes, tensors[0])
+        check_masked_channels(tensors, self.inputs, masks)
         if finite:
             check_finite(tensors, self.inputs, masks)
         return sizes

@@ -12,12 +12,20 @@ from torch import Tensor, nn
 
 from probsym._internal.base_outputs import as_outputs
 from probsym._internal.callables import hidden_modules, takes_mask
-from probsym._internal.checks import check_keys, check_read, check_residual, check_size, seeds_or_generator
+from probsym._internal.checks import (
+    check_keys,
+    check_read,
+    check_residual,
+    check_residual_input,
+    check_size,
+    seeds_or_generator,
+)
 from probsym._internal.recomputed import can_recompute, recomputed
 from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, joint_weights, one_or_all
 from probsym.groups import Group
+from probsym.ops.edge_list import Input
 from probsym.ops.precision import full_precision
 from probsym.ops.seeded import Seeded
 from probsym.placement import Placement
@@ -65,6 +73,14 @@ class Symmetrized(Saved, nn.Module):
         mask_argument: what the base calls its mask, such as "attention_mask".
 
     The base must not write to its inputs, which may be the caller's.
+
+    An input of pairs, such as "n n" or "n n e", may be an `EdgeList` in place of a tensor, under a group that renames
+    items, which is S; `signature` is the same. Draws rename its nodes, and nothing of the size n x n is ever made. f
+    gets a list for a batch of B * K, with values of zero for edges at padding, in the order in which the edges came for
+    each draw. Everything else is as with a tensor: masks, `seed`, `chunk`, `estimate`, values and their gradients, the
+    device and the dtype, which must be that of the other floating inputs. Outputs are tensors, and so is an input that
+    is a `residual`. The gradient of a net's scores goes through all pairs: with edges, a backward pass that would need
+    it raises `DerivativeError`. Samplers without a trained net train on edges as on tensors.
 
     NaN and infinity in inputs that the sampler reads are refused where a look costs next to nothing: on the CPU, not in
     compiled or traced code. `model.check_finite = False` leaves that out. On a GPU nothing looks, since the host would
@@ -133,7 +149,7 @@ class Symmetrized(Saved, nn.Module):
 
     def forward(
         self,
-        *inputs: Tensor,
+        *inputs: Input,
         mask: Mask | None = None,
         samples: int | None = None,
         generator: torch.Generator | None = None,
@@ -158,7 +174,7 @@ class Symmetrized(Saved, nn.Module):
 
     def estimate(
         self,
-        *inputs: Tensor,
+        *inputs: Input,
         mask: Mask | None = None,
         samples: int | None = None,
         chunk: int | None = None,
@@ -175,7 +191,7 @@ class Symmetrized(Saved, nn.Module):
         """The average with its standard error, the elements drawn, and the losses for training.
 
         Args:
-            inputs: one tensor for each input of the signature, batch first.
+            inputs: one tensor for each input of the signature, batch first; pairs may be an `EdgeList`.
             mask: booleans (B, n), True where real, or {axis: booleans} for several axes.
             samples: draws; the model's own number if None. A frame that would be listed is drawn from if it is given.
             chunk: draws in one call of the base.
@@ -239,7 +255,7 @@ class Symmetrized(Saved, nn.Module):
         )
 
     @torch.no_grad()
-    def suggest_samples(self, *inputs: Tensor, stderr: float, samples: int = 100, **options: Any) -> int:
+    def suggest_samples(self, *inputs: Input, stderr: float, samples: int = 100, **options: Any) -> int:
         """How many independent draws bring every standard error for these inputs down to `stderr`.
 
         It is told by the largest variance in an `estimate` from `samples` draws, to which the options go (`mask`,
@@ -261,7 +277,7 @@ class Symmetrized(Saved, nn.Module):
 
     def noise(
         self,
-        *inputs: Tensor,
+        *inputs: Input,
         mask: Mask | None = None,
         samples: int | None = None,
         generator: torch.Generator | None = None,
@@ -281,7 +297,8 @@ class Symmetrized(Saved, nn.Module):
         """The noise that belongs to the inputs moved by g, so that `phi(g x; g noise) = g phi(x; noise)`."""
         return self.sampler.move(self.signature, g, noise)
 
-    def _outline(self, inputs: Sequence[Tensor], mask: Mask | None, index: Tensor | None) -> Batch:
+    def _outline(self, inputs: Sequence[Input], mask: Mask | None, index: Tensor | None) -> Batch:
+        check_residual_input(self.residual, inputs)
         own = next((one.dtype for one in self.parameters() if one.is_floating_point()), torch.get_default_dtype())
         return Batch.outline(self.signature, inputs, mask, index, default=own)
 
@@ -368,7 +385,8 @@ class Symmetrized(Saved, nn.Module):
 
     def _outputs(self, batch: Batch, draw: Draw, extra: Mapping[str, Any] | None) -> tuple[Tensor, ...]:
         rows = batch.count * draw.count
-        folded = [x.reshape(rows, *x.shape[2:]) for x in draw.undo(batch)]
+        moved = draw.undo(batch)
+        folded = [x.reshape(rows, *x.shape[2:]) if isinstance(x, Tensor) else x for x in moved]
         options = {
             name: one.repeat_interleave(draw.count, 0)
             if isinstance(one, Tensor) and one.dim() and one.shape[0] == batch.count

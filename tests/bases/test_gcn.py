@@ -90,6 +90,12 @@ def test_agrees_with_a_loop_over_neighbours(arrays: str, masked: bool, dtype: to
     leaves = [*inputs, *model.parameters()]
     loose = {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else TOLERANCE[dtype]
     assert_close(gradients(found, leaves), gradients(wanted, leaves), **loose)
+    edges = [EdgeList.from_dense(x) if is_links(x) else x for x in inputs]
+    listed = at_real(model, model(*edges, mask=mask if masked else None), mask)
+    assert_close(listed, wanted, **TOLERANCE[dtype])
+    leaves = [*(x for x in inputs if not is_links(x)), *model.parameters()]
+    again = at_real(model, model(*inputs, mask=mask if masked else None), mask)
+    assert_close(gradients(listed, leaves), gradients(again, leaves), **loose)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "gelu"])
@@ -247,7 +253,7 @@ FEATURES, LINKS = torch.ones(2, 4, 2), torch.ones(2, 4, 4)
         ((FEATURES, torch.ones(2, 4, 5)), None, ShapeError, r"input 1 \('n n'\) to have shape \(2, 4, 4\)"),
         ((FEATURES, LINKS.to(torch.complex64)), None, DtypeError, r"input 1 \('n n'\) .* real numbers"),
         ((FEATURES, LINKS.to_sparse()), None, DtypeError, r"input 1 \('n n'\) to be a dense tensor"),
-        ((FEATURES, EdgeList.from_dense(LINKS)), None, DtypeError, r"input 1 \('n n'\) .* \(got EdgeList\)"),
+        ((EdgeList.from_dense(LINKS), LINKS), None, DtypeError, r"input 0 \('n 2'\) .* \(got EdgeList\)"),
         ((torch.ones(2, 0, 2), torch.ones(2, 0, 0)), None, ShapeError, r"at least one item \(got 0\)"),
         ((FEATURES, LINKS), torch.ones(2, 4), MaskError, r"mask to be boolean \(2, 4\)"),
         ((FEATURES, LINKS), torch.ones(2, 3).bool(), MaskError, r"mask to be boolean \(2, 4\)"),

@@ -282,7 +282,17 @@ def test_refuses_inputs(inputs: tuple[Any, ...], mask: Any, error: type[Exceptio
         build(ARRAYS[0])(*inputs, mask=mask)
 
 
-@pytest.mark.parametrize(("arrays", "shape"), [("n n -> 2", (2, 4, 4)), ("n n 3 -> 2", (2, 4, 4, 3))])
-def test_refuses_an_edge_list(arrays: str, shape: tuple[int, ...]) -> None:
-    with pytest.raises(DtypeError, match=r"^Expected input 0 "):
-        build(arrays)(EdgeList.from_dense(torch.ones(shape)))
+@both_dtypes
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("identifiers", [True, False])
+@pytest.mark.parametrize("arrays", ARRAYS)
+def test_edges_are_read_as_the_array_is(arrays: str, identifiers: bool, masked: bool, dtype: torch.dtype) -> None:
+    model, inputs = build(arrays, dtype, identifiers=identifiers), make_inputs(arrays, 3, 5, dtype)
+    mask = make_mask(3, 5) if masked else None
+    links = [x.dim() > 2 and x.shape[1] == x.shape[2] for x in inputs]
+    edges = [EdgeList.from_dense(x) if two else x for x, two in zip(inputs, links, strict=True)]
+    wanted, found = model(*inputs, mask=mask), model(*edges, mask=mask)
+    assert_close(found, wanted, **TOLERANCE[dtype])
+    leaves = [*model.parameters(), *(x for x, two in zip(inputs, links, strict=True) if two)]
+    loose = {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else TOLERANCE[dtype]
+    assert_close(gradients(found, leaves), gradients(wanted, leaves), **loose)

@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from probsym.bases import EdgeList
 from probsym.errors import DeviceError, DtypeError, ProbsymError, RangeError, ShapeError
+from probsym.ops.edge_list import numbers
 from tests.bases.cases import both_dtypes, normal
 
 
@@ -195,3 +196,62 @@ def test_refuses_permutations_on_another_device() -> None:
 def test_refuses_permutations_that_are_no_integers(p: Any) -> None:
     with pytest.raises(ProbsymError, match=r"^Expected p to be "):
         EdgeList.from_dense(sparse(2, 4)).permuted(p)
+
+
+def test_renamed_is_permuted_back() -> None:
+    edges, p = EdgeList.from_dense(sparse(2, 4)), torch.tensor([[2, 0, 3, 1], [0, 1, 3, 2]])
+    assert torch.equal(edges.permuted(p).renamed(p).dense(), edges.dense())
+    assert torch.equal(edges.renamed(p).dense()[0, 2, 0], edges.dense()[0, 0, 1])
+    with pytest.raises(RangeError, match="0 to 3"):
+        edges.renamed(torch.zeros_like(p))
+
+
+@pytest.mark.parametrize("channels", [(), (2,)], ids=str)
+def test_repeated_is_repeat_interleave(channels: tuple[int, ...]) -> None:
+    x = sparse(3, 4, *channels)
+    assert torch.equal(EdgeList.from_dense(x).repeated(2).dense(), x.repeat_interleave(2, 0))
+
+
+@pytest.mark.parametrize("channels", [(), (2,)], ids=str)
+def test_masked_has_zeros_at_padding_and_as_many_edges(channels: tuple[int, ...]) -> None:
+    x, mask = sparse(2, 4, *channels), torch.tensor([[True, False, True, True], [True] * 4])
+    edges = EdgeList.from_dense(x)
+    real = (mask.unsqueeze(1) & mask.unsqueeze(2)).view(2, 4, 4, *[1] * len(channels))
+    assert torch.equal(edges.masked(mask).dense(), torch.where(real, x, 0))
+    assert edges.masked(mask).index.shape == edges.index.shape
+    nan = EdgeList(edges.index, torch.full_like(edges.values, torch.nan), 2, 4)
+    assert bool(nan.masked(torch.zeros_like(mask)).values.eq(0).all())
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 22])
+def test_matmul_is_that_of_the_array_in_blocks_or_not(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("probsym.ops.edge_list.BLOCK", block)
+    a, x = sparse(2, 5), normal(2, 5, 3)
+    edges = EdgeList.from_dense(a)
+    assert_close(edges.matmul(x), a @ x)
+    twice = EdgeList(edges.index.repeat(1, 2).int(), edges.values.repeat(2), 2, 5)
+    assert_close(twice.matmul(x), 2 * a @ x)
+    leaves = [a.clone().requires_grad_(), x.clone().requires_grad_()]
+    listed = EdgeList.from_dense(leaves[0]).matmul(leaves[1])
+    weights = normal(2, 5, 3, seed=3)
+    got, want = (torch.autograd.grad((y * weights).sum(), leaves) for y in (listed, leaves[0] @ leaves[1]))
+    assert_close(got[0][a != 0], want[0][a != 0])
+    assert_close(got[1], want[1])
+    empty = EdgeList(torch.zeros(3, 0, dtype=torch.int64), torch.zeros(0), 2, 5)
+    assert torch.equal(empty.matmul(x), torch.zeros_like(x))
+
+
+def test_matmul_refuses_what_does_not_fit() -> None:
+    with pytest.raises(ShapeError, match="without channels"):
+        EdgeList.from_dense(sparse(2, 5, 3)).matmul(normal(2, 5, 3))
+    with pytest.raises(ShapeError, match=r"\(2, 5\), then channels \(got \(2, 4, 3\)\)"):
+        EdgeList.from_dense(sparse(2, 5)).matmul(normal(2, 4, 3))
+
+
+def test_tells_of_its_values_what_a_tensor_tells() -> None:
+    edges = EdgeList(INDEX, torch.ones(INDEX.shape[1]).requires_grad_(), batch=2, n=5)
+    assert (edges.dtype, edges.is_floating_point(), edges.detach().values.requires_grad) == (torch.float32, True, False)
+    assert not edges.to(torch.int64).is_floating_point()
+    x = torch.zeros(2)
+    assert numbers(edges) is edges.values
+    assert numbers(x) is x

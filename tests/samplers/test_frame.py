@@ -543,7 +543,7 @@ def test_frames_are_the_same_with_either_solver(solid, group, permuted, dtype, m
         ("n d -> ", {"n": groups.S(), "d": groups.D(3)}, {}, errors.GroupError, r"\(got S\(\), D\(3\)\)"),
         ("n c -> ", {}, {}, errors.GroupError, r"for a frame \(got none\)"),
         ("n c -> ", S, {"kind": "laplacian"}, errors.GroupError, r"kind 'sort' here \(got 'laplacian'\)"),
-        ("n n -> ", S, {"kind": "pca"}, errors.GroupError, r"'laplacian' or 'sort' here \(got 'pca'\)"),
+        ("n n -> ", S, {"kind": "pca"}, errors.GroupError, r"'laplacian' or 'colours' or 'sort' here \(got 'pca'\)"),
         ("n n -> ", S, {"kind": "sort"}, errors.SignatureError, r"Expected an input of 'n n ->' for a frame of kind"),
         ("m d -> ", {"d": groups.O(3)}, {"kind": "pose"}, errors.GroupError, r"kind 'pca' here \(got 'pose'\)"),
         ("d d -> ", {"d": groups.O(3)}, {}, errors.SignatureError, r"kind 'pca' \(got none\)"),
@@ -558,7 +558,7 @@ def test_refuses(signature, bound, options, error, message):
 
 
 def test_refuses_an_unknown_kind():
-    with pytest.raises(errors.RangeError, match=r"one of laplacian, sort, pca, pose, signs \(got 'svd'\)"):
+    with pytest.raises(errors.RangeError, match=r"one of laplacian, colours, sort, pca, pose, signs \(got 'svd'\)"):
         FRAME("svd")
 
 

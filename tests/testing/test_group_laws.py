@@ -238,6 +238,11 @@ MUTANTS = {
         {"size": 6, "mask": MASK},
         "masked project puts real items first",
     ),
+    "renaming by the inverse": (
+        broken(S(), renaming=lambda self, g: self.inverse(g)),
+        {"size": 6},
+        "act(g, x)[renaming(g)] = x",
+    ),
     "project keeps places where masked": (
         drawn_by(
             S(),

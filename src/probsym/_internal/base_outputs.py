@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from probsym.errors import SignatureError
+from probsym.ops.edge_list import EdgeList
 
 
 def as_outputs(found: Any, keys: Sequence[str] | None, count: int) -> tuple[Tensor, ...]:
@@ -20,7 +21,7 @@ def as_outputs(found: Any, keys: Sequence[str] | None, count: int) -> tuple[Tens
     >>> as_outputs({"loss": torch.zeros(()), "logits": torch.ones(2)}, ["logits"], 1)
     (tensor([1., 1.]),)
     """
-    if isinstance(found, Tensor):
+    if isinstance(found, Tensor | EdgeList):  # the latter a dataclass, which is refused as an output
         named = None
     elif isinstance(found, Mapping):
         named = {str(name): value for name, value in found.items() if value is not None}

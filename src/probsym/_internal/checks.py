@@ -12,6 +12,7 @@ from torch import Tensor
 from probsym.errors import (
     DeviceError,
     DtypeError,
+    GroupError,
     MaskError,
     NonFiniteError,
     RangeError,
@@ -19,36 +20,32 @@ from probsym.errors import (
     SignatureError,
 )
 from probsym.groups import Group
+from probsym.ops.argument_checks import check_size as check_size  # noqa: PLC0414, nets and bases find it here
 from probsym.ops.argument_checks import readable
+from probsym.ops.edge_list import EdgeList, Input, numbers
 
 if TYPE_CHECKING:
     from probsym.signature import Term
 
 
-def check_size(value: int, what: str, least: int = 1) -> int:
-    """A number of draws, channels or layers, refused if it is too small, or no whole number."""
-    whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    if not whole or operator.index(value) < least:
-        raise RangeError(f"Expected {what} to be {least} or more (got {value})")
-    return operator.index(value)
-
-
 def check_tensors(
-    tensors: Sequence[Tensor], terms: Sequence[Term], side: str, groups: Mapping[str, Group], known: Mapping[str, int]
+    tensors: Sequence[Input], terms: Sequence[Term], side: str, groups: Mapping[str, Group], known: Mapping[str, int]
 ) -> dict[str, int]:
     """Refuse tensors whose number, rank, sizes, dtypes or devices do not fit; return all sizes by axis name.
 
-    `side` is "input" or "output"; `known` are sizes that names have already.
+    `side` is "input" or "output"; `known` are sizes that names have already. An input of pairs may be an `EdgeList`.
     """
     check_count(tensors, terms, side)
     sizes = dict(known)
-    floating: tuple[str, Tensor] | None = None
+    floating: tuple[str, Input] | None = None
     for i, (term, x) in enumerate(zip(terms, tensors, strict=True)):
         label = f"{side} {i} ({str(term)!r})"
-        if not isinstance(x, Tensor):
+        if isinstance(x, EdgeList) and side == "input":
+            _check_pairs(label, term, groups)
+        elif not isinstance(x, Tensor):
             raise DtypeError(f"Expected {label} to be a tensor (got {type(x).__name__})")
-        _check_kind(label, x)
-        if x.dim() != 1 + len(term.names):
+        _check_kind(label, numbers(x))
+        if len(x.shape) != 1 + len(term.names):
             raise ShapeError(
                 f"Expected {label} to have {1 + len(term.names)} axes, batch first (got shape {tuple(x.shape)})"
             )
@@ -66,11 +63,29 @@ def check_tensors(
                     f"Expected {label} to have equal sizes on axis {name!r} (got {sizes[name]} and {size})"
                 )
         _check_groups(label, term, x, groups)
-        if x.is_complex():
+        if numbers(x).is_complex():
             raise DtypeError(
                 f"Expected {label} to be real (got {x.dtype}); torch.view_as_real makes a channel axis of the parts"
             )
     return sizes
+
+
+def _check_pairs(label: str, term: Term, groups: Mapping[str, Group]) -> None:
+    """Refuse edges for a term that has more than pairs of items that a group renames, and channels that stay."""
+    first, *rest = term.axes
+    if not rest or rest[0] != first or len(term.names) > 3 or first.key in term.names[2:]:
+        raise DtypeError(f"Expected {label} to be a tensor: a list of edges is for pairs such as 'n n' (got EdgeList)")
+    if not groups[first.key].renames:
+        raise GroupError(
+            f"Expected {label} to be a tensor, since {groups[first.key]!r} on {first.key!r} has not the verb "
+            f"`renaming`, by which edges are moved (got EdgeList)"
+        )
+    for axis in rest[1:]:
+        if axis.key in groups:
+            raise GroupError(
+                f"Expected {label} to be a tensor, since {groups[axis.key]!r} acts on '{axis}', the values of a list "
+                f"of edges (got EdgeList)"
+            )
 
 
 def _check_kind(label: str, x: Tensor) -> None:
@@ -81,21 +96,21 @@ def _check_kind(label: str, x: Tensor) -> None:
         raise DtypeError(f"Expected {label} to be of 16 bits or more (got {x.dtype})")
 
 
-def check_count(tensors: Sequence[Tensor], terms: Sequence[Term], side: str) -> None:
+def check_count(tensors: Sequence[Input], terms: Sequence[Term], side: str) -> None:
     """Refuse more or fewer tensors than there are terms."""
     if len(tensors) != len(terms):
         wanted = ", ".join(repr(str(term)) for term in terms)
         raise ShapeError(f"Expected {len(terms)} {side}s: {wanted} (got {len(tensors)})")
 
 
-def _check_alike(label: str, x: Tensor, first_label: str, first: Tensor) -> None:
+def _check_alike(label: str, x: Input, first_label: str, first: Input) -> None:
     if x.shape[0] != first.shape[0]:
         raise ShapeError(f"Expected {label} to have batch size {first.shape[0]} like {first_label} (got {x.shape[0]})")
     if x.device != first.device:
         raise DeviceError(f"Expected {label} to be on {first.device} like {first_label} (got {x.device})")
 
 
-def _check_groups(label: str, term: Term, x: Tensor, groups: Mapping[str, Group]) -> None:
+def _check_groups(label: str, term: Term, x: Input, groups: Mapping[str, Group]) -> None:
     for axis, place in term.places():
         if axis.key not in groups:
             continue
@@ -117,7 +132,7 @@ def _check_groups(label: str, term: Term, x: Tensor, groups: Mapping[str, Group]
 
 
 def check_masks(
-    masks: Mapping[str, Tensor], groups: Mapping[str, Group], sizes: Mapping[str, int], first: Tensor
+    masks: Mapping[str, Tensor], groups: Mapping[str, Group], sizes: Mapping[str, int], first: Input
 ) -> None:
     """Refuse masks for axes that have none, or of the wrong dtype, shape or device; `first` is the first input."""
     for name, mask in masks.items():
@@ -136,7 +151,17 @@ def check_masks(
             raise MaskError(f"Expected mask {name!r} to be on {first.device} like input 0 (got {mask.device})")
 
 
-def check_finite(tensors: Sequence[Tensor], terms: Sequence[Term], masks: Mapping[str, Tensor]) -> None:
+def check_masked_channels(tensors: Sequence[Input], terms: Sequence[Term], masks: Mapping[str, Tensor]) -> None:
+    """Refuse a mask on the channels of a list of edges, which are not put in order."""
+    for i, (term, x) in enumerate(zip(terms, tensors, strict=True)):
+        if isinstance(x, EdgeList) and any(name in masks for name in term.names[2:]):
+            raise MaskError(
+                f"Expected no mask on axis {term.names[2]!r} of input {i} ({str(term)!r}), the channels of a list of "
+                f"edges (got one)"
+            )
+
+
+def check_finite(tensors: Sequence[Input], terms: Sequence[Term], masks: Mapping[str, Tensor]) -> None:
     """Refuse NaN and infinity outside the padding, and masks that leave a batch item empty."""
     for name, mask in masks.items():
         empty = ~mask.any(-1)
@@ -144,6 +169,9 @@ def check_finite(tensors: Sequence[Tensor], terms: Sequence[Term], masks: Mappin
             item = int(empty.nonzero()[0])
             raise MaskError(f"Expected a real entry in every batch item of mask {name!r} (got none in item {item})")
     for i, (term, x) in enumerate(zip(terms, tensors, strict=True)):
+        if isinstance(x, EdgeList):
+            _check_finite_edges(x, f"input {i} ({str(term)!r})", masks.get(term.names[0]))
+            continue
         bad = ~torch.isfinite(x)
         for place, name in enumerate(term.names, start=1):
             if name in masks:
@@ -155,8 +183,17 @@ def check_finite(tensors: Sequence[Tensor], terms: Sequence[Term], masks: Mappin
             raise NonFiniteError(f"Expected input {i} ({str(term)!r}) to be finite (got {x[where].item()} at {where})")
 
 
+def _check_finite_edges(edges: EdgeList, label: str, mask: Tensor | None) -> None:
+    values = (edges if mask is None else edges.masked(mask)).values
+    bad = ~torch.isfinite(values)
+    if bad.any():
+        where = tuple(bad.nonzero()[0].tolist())
+        place = (*edges.index[:, where[0]].tolist(), *where[1:])
+        raise NonFiniteError(f"Expected {label} to be finite (got {values[where].item()} at {place})")
+
+
 def seeds_or_generator(
-    seed: object, first: Tensor, generator: torch.Generator | None, noise: object
+    seed: object, first: Input, generator: torch.Generator | None, noise: object
 ) -> Tensor | torch.Generator | None:
     """The source of the draws: a seed for every batch item, int64 (B,), if one was given for all or for each."""
     if seed is None:
@@ -182,8 +219,8 @@ def seeds_or_generator(
 
 def check_read(
     reads: Sequence[int],
-    given: Sequence[Tensor],
-    ready: Sequence[Tensor],
+    given: Sequence[Input],
+    ready: Sequence[Input],
     terms: Sequence[Term],
     masks: Mapping[str, Tensor],
 ) -> None:
@@ -192,7 +229,7 @@ def check_read(
     `ready` are the inputs with zeros for padding. One sum tells, since it is finite only if all are.
     """
     for i in reads:
-        x = ready[i].detach()
+        x = numbers(ready[i]).detach()
         if (
             x.is_floating_point()
             and readable(x)
@@ -213,6 +250,12 @@ def check_residual(residual: int | None, inputs: Sequence[Term], outputs: Sequen
             f"Expected the output to be '{inputs[residual]}', as input {residual} that is added (got {found})"
         )
     return residual
+
+
+def check_residual_input(residual: int | None, inputs: Sequence[Input]) -> None:
+    """Refuse edges for an input that is added to the output, a tensor."""
+    if residual is not None and any(isinstance(x, EdgeList) for x in inputs[residual : residual + 1]):
+        raise DtypeError(f"Expected input {residual}, which is the residual, to be a tensor (got EdgeList)")
 
 
 def check_keys(keys: Sequence[str] | None, outputs: Sequence[Term]) -> tuple[str, ...] | None:

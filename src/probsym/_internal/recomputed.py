@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from probsym.ops.transforms import traced
@@ -20,7 +20,7 @@ def can_recompute(device: torch.device) -> bool:
     return device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
 
 
-def recomputed(call: Callable[[], T], base: object, inputs: Sequence[Tensor]) -> T:
+def recomputed(call: Callable[[], T], base: object, inputs: Sequence[Any]) -> T:
     """What `call` returns; its inside is computed again for the gradient, with the same random numbers.
 
     Buffers of `base`, such as the statistics of norms, change in the first call only. `inputs` tell the device.

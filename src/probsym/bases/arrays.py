@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DeviceError, DtypeError, MaskError, ShapeError, SignatureError
-from probsym.ops.edge_list import EdgeList
+from probsym.ops.edge_list import EdgeList, Input
 
 Mask = Tensor | Mapping[str, Tensor]
 """Of the items, or of several axes by name."""
@@ -91,9 +91,7 @@ class Arrays:
         if not any(array.order for array in self.inputs):
             raise SignatureError(f"Expected {owner} to read an array over items, like 'n 3' (got '{self}')")
 
-    def check(
-        self, inputs: Sequence[Tensor | EdgeList], most: int | None = None, *, edges: bool = False
-    ) -> tuple[int, int]:
+    def check(self, inputs: Sequence[Input], most: int | None = None, *, edges: bool = False) -> tuple[int, int]:
         """Refuse inputs that do not fit, or have more than `most` items; return the batch size and n.
 
         With `edges`, arrays of order 2 may be given as an `EdgeList`. No items at all are refused, since a mean over
@@ -117,6 +115,13 @@ class Arrays:
         if n == 0 and batch and any(array.order for array in self.inputs):
             raise ShapeError("Expected at least one item (got 0)")
         return batch, n
+
+    def nodes_and_pairs(self, inputs: Sequence[Input], dtype: torch.dtype) -> tuple[list[Tensor], Input]:
+        """Of inputs that fit, those of order 1, with a channel axis, and the one of order 2."""
+        given = list(zip(self.inputs, inputs, strict=True))
+        (pairs,) = [x for array, x in given if array.order == 2]
+        nodes = [channels_last(array, x, dtype) for array, x in given if array.order == 1 and isinstance(x, Tensor)]
+        return nodes, pairs.to(dtype)
 
 
 def items_mask(mask: Mask | None, batch: int, n: int, device: torch.device) -> Tensor | None:

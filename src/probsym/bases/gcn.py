@@ -6,9 +6,11 @@ from torch import Tensor, nn
 from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
-from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
+from probsym.bases.arrays import Arrays, Mask, items_mask
 from probsym.bases.readout import known_pooling, make_head, read_out
 from probsym.errors import SignatureError
+from probsym.ops import links
+from probsym.ops.edge_list import Input
 
 
 class GCN(RemembersArguments, nn.Module):
@@ -17,7 +19,7 @@ class GCN(RemembersArguments, nn.Module):
     A head, Linear, activation, Linear, gives the output for each node, or for all nodes pooled ("mean" or "sum").
 
     `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2 without channels, entries
-    0 or more; mask booleans (batch, nodes), or several by name.
+    0 or more, which may be an `EdgeList`; mask booleans (batch, nodes), or several by name.
 
     >>> GCN("n 2, n n -> 10")(torch.rand(8, 64, 2), torch.ones(8, 64, 64)).shape
     torch.Size([8, 10])
@@ -46,18 +48,16 @@ class GCN(RemembersArguments, nn.Module):
         self.head = make_head(width, self.arrays.output, activation, output_activation)
         self.pooling = known_pooling(pooling)
 
-    def forward(self, *inputs: Tensor, mask: Mask | None = None) -> Tensor:
-        batch, n = self.arrays.check(inputs)
+    def forward(self, *inputs: Input, mask: Mask | None = None) -> Tensor:
+        batch, n = self.arrays.check(inputs, edges=True)
         mask = items_mask(mask, batch, n, inputs[0].device)
         dtype = next(self.parameters()).dtype
-        given = [(a.order, channels_last(a, x, dtype)) for a, x in zip(self.arrays.inputs, inputs, strict=True)]
-        hidden = torch.cat([x for order, x in given if order == 1], -1)
-        (adjacency,) = [x.squeeze(-1) for order, x in given if order == 2]
+        features, pairs = self.arrays.nodes_and_pairs(inputs, dtype)
+        hidden = torch.cat(features, -1)
         if mask is not None:
             hidden = torch.where(mask.unsqueeze(-1), hidden, 0)
-            adjacency = torch.where(mask.unsqueeze(1) & mask.unsqueeze(2), adjacency, 0)
-        looped = adjacency + torch.eye(n, dtype=dtype, device=adjacency.device)
-        scale = looped.sum(-1).rsqrt().unsqueeze(-1)
+        looped = links.with_loops(links.among_real(links.weights(pairs, dtype, absolute=False), mask))
+        scale = links.degrees(looped).rsqrt()
         for layer in self.layers:
-            hidden = self.function(scale * (looped @ (scale * layer(hidden))))
+            hidden = self.function(scale * links.gathered(looped, scale * layer(hidden)))
         return read_out(self.head, hidden, mask, self.arrays.output, self.pooling)

@@ -7,10 +7,12 @@ from torch.nn.functional import pad
 from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
-from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
+from probsym.bases.arrays import Arrays, Mask, items_mask
 from probsym.bases.readout import known_pooling, make_head, read_out
 from probsym.errors import SignatureError
 from probsym.nets import MaskedBatchNorm
+from probsym.ops import links
+from probsym.ops.edge_list import EdgeList, Input
 
 
 class GINID(RemembersArguments, nn.Module):
@@ -20,8 +22,9 @@ class GINID(RemembersArguments, nn.Module):
     for each node, or for all nodes pooled. The numbers make it blind to no graph, and not invariant; with
     `identifiers=False` it is a plain GIN, which is.
 
-    `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2, whose channels, if it
-    has any, are summed as absolute values; mask booleans (batch, nodes), or several by name.
+    `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2, which may be an
+    `EdgeList`, and whose channels, if it has any, are summed as absolute values; mask booleans (batch, nodes), or
+    several by name.
 
     Args:
         arrays: what goes in and comes out, like "n 2, n n -> 10".
@@ -61,30 +64,33 @@ class GINID(RemembersArguments, nn.Module):
         self.head = make_head(width, self.arrays.output, activation, output_activation)
         self.pooling = known_pooling(pooling)
 
-    def forward(self, *inputs: Tensor, mask: Mask | None = None) -> Tensor:
-        batch, n = self.arrays.check(inputs, most=self.n if self.identifiers else None)
+    def forward(self, *inputs: Input, mask: Mask | None = None) -> Tensor:
+        batch, n = self.arrays.check(inputs, most=self.n if self.identifiers else None, edges=True)
         mask = items_mask(mask, batch, n, inputs[0].device)
         dtype = next(self.parameters()).dtype
-        given = [(array, channels_last(array, x, dtype)) for array, x in zip(self.arrays.inputs, inputs, strict=True)]
-        features = [x for array, x in given if array.order == 1]
-        ((pairs, links),) = [(array, x) for array, x in given if array.order == 2]
-        adjacency = links.squeeze(-1) if pairs.channels is None else links.abs().sum(-1)
-        if self.identifiers:
-            numbers = torch.eye(n, dtype=dtype, device=adjacency.device)
+        features, pairs = self.arrays.nodes_and_pairs(inputs, dtype)
+        listed, device = self.identifiers and isinstance(pairs, EdgeList), pairs.device
+        if listed:
+            features.append(torch.zeros(batch, n, 0, dtype=dtype, device=device))
+        elif self.identifiers:
+            numbers = torch.eye(n, dtype=dtype, device=device)
             features.append(pad(numbers, (0, self.n - n)).expand(batch, -1, -1))
         elif self.constant:
-            features.append(adjacency.new_ones(batch, n, 1))
-        hidden = torch.cat(features, -1)
+            features.append(torch.ones(batch, n, 1, dtype=dtype, device=device))
+        hidden, adjacency = torch.cat(features, -1), links.among_real(links.weights(pairs, dtype), mask)
         if mask is not None:
             hidden = torch.where(mask.unsqueeze(-1), hidden, 0)
-            adjacency = torch.where(mask.unsqueeze(1) & mask.unsqueeze(2), adjacency, 0)
-        for layer in self.layers:
-            hidden = layer(hidden, adjacency, mask)
+        for i, layer in enumerate(self.layers):
+            hidden = layer(hidden, adjacency, mask, numbered=listed and i == 0)
         return read_out(self.head, hidden, mask, self.arrays.output, self.pooling)
 
 
 class Layer(nn.Module):
-    """One layer, on hidden (batch, nodes, width)."""
+    """One layer, on hidden (batch, nodes, width).
+
+    If it is `numbered`, the nodes' numbers, n x n entries, are not among what is hidden: the first linear map, which
+    then comes before the sum over neighbours, adds what it would make of them.
+    """
 
     def __init__(self, first: int, width: int, function: type[nn.Module]) -> None:
         super().__init__()
@@ -93,6 +99,15 @@ class Layer(nn.Module):
         self.norm: nn.Module = MaskedBatchNorm(width)
         self.function = function()
 
-    def forward(self, hidden: Tensor, adjacency: Tensor, mask: Tensor | None) -> Tensor:
-        gathered = torch.addcmul(torch.bmm(adjacency, hidden), hidden, 1 + self.epsilon)
-        return self.function(self.norm(self.mlp(gathered), mask))
+    def forward(self, hidden: Tensor, adjacency: Input, mask: Tensor | None, numbered: bool = False) -> Tensor:
+        if not numbered:
+            return self.function(self.norm(self.mlp(self._gathered(hidden, adjacency)), mask))
+        n, channels = hidden.shape[1:]
+        first = self.mlp[0]
+        assert isinstance(first, nn.Linear)
+        mapped = hidden @ first.weight[:, :channels].T + first.weight[:, channels : channels + n].T
+        mapped = mapped if mask is None else torch.where(mask.unsqueeze(-1), mapped, 0)
+        return self.function(self.norm(self.mlp[1:](self._gathered(mapped, adjacency) + first.bias), mask))
+
+    def _gathered(self, hidden: Tensor, adjacency: Input) -> Tensor:
+        return torch.addcmul(links.gathered(adjacency, hidden), hidden, 1 + self.epsilon)

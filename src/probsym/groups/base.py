@@ -43,6 +43,7 @@ class Group(ABC):
     - `opposite`, `stratum`, `from_uniform`: couplings of draws;
     - `frame`: what a frame of it is made of;
     - `quadrature`: a weighted rule over it;
+    - `renames`, `renaming`: where items go, so that arrays of pairs may be lists of edges;
     - `linear`, `linear_part`, `translation`, `with_translation`: translations, which act about a centroid.
     """
 
@@ -58,6 +59,8 @@ class Group(ABC):
     frame: ClassVar[str | None] = None
     """What a frame is made of: "order", items sorted by keys; "axes", orthonormal axes of points; "signs", the
     signs of entries; None if there is none."""
+    renames: ClassVar[bool] = False
+    """Whether elements do no more than rearrange the items of an axis, and `renaming` says how."""
     reflects: ClassVar[bool] = True
     """Whether axes of determinant -1 are in it too, where a frame is made of axes."""
 
@@ -118,6 +121,10 @@ class Group(ABC):
     @abstractmethod
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
         """Move x by g along an axis, which transforms as its `kind` says."""
+
+    def renaming(self, g: Tensor) -> Tensor:
+        """Where each item goes, integers (*batch, n): `act(g, x)[renaming(g)[i]] == x[i]`."""
+        self._lacks("renaming")
 
     def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
         """The trailing shape of the features that name an element."""

@@ -40,6 +40,7 @@ class S(OfItems):
     feature_field = "scores"
     compares_features = True
     frame = "order"
+    renames = True
 
     @property
     def takes_mask(self) -> bool:
@@ -69,6 +70,9 @@ class S(OfItems):
         self.check_kind(kind)
         axis = check_axis(x, axis, self._checked(g).shape[:-1], g.shape[-1], self)
         return moved(x, self.inverse(g), axis)
+
+    def renaming(self, g: Tensor) -> Tensor:
+        return self._checked(g)
 
     def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
         return "uniform", "normal"

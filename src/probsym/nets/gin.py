@@ -1,6 +1,7 @@
-"""A graph isomorphism network whose K draws share one dense adjacency."""
+"""A graph isomorphism network whose K draws share one adjacency, dense or a list of edges."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,8 @@ from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DeviceError, ShapeError
 from probsym.groups import Group
 from probsym.nets.features import Features, check_dropout, check_input, check_mask, misread
+from probsym.ops import links
+from probsym.ops.edge_list import EdgeList, Input
 from probsym.ops.masked_batch_norm import MaskedBatchNorm
 from probsym.ops.transforms import traced
 from probsym.signature import Term
@@ -24,9 +27,10 @@ class GIN(RemembersArguments, nn.Module):
     Linear, then batch norm, ReLU; a linear head gives the scores, and the virtual node is left out.
 
     `forward(x, adjacency, mask=None)`: x (B, K, n, in_channels), adjacency (B, n, n), or (B, n, n, e) whose absolute
-    values are summed over e, mask booleans (B, n); scores (B, K, n), zero on padding. Without the axis K, (B, n). A
-    net with `in_channels=0` reads the adjacency alone and gets noise (B, K, n, 1) in place of x. There are 21,830
-    parameters with 2 channels; with 64, as for molecules, 25,860: the "around 25k" of the paper.
+    values are summed over e, or an `EdgeList` of either, mask booleans (B, n); scores (B, K, n), zero on padding.
+    Without the axis K, (B, n). A net with `in_channels=0` reads the adjacency alone and gets noise (B, K, n, 1) in
+    place of x. There are 21,830 parameters with 2 channels; with 64, as for molecules, 25,860: the "around 25k" of the
+    paper.
 
     >>> net = GIN(in_channels=2)
     >>> net(torch.rand(8, 10, 5, 2), torch.ones(8, 5, 5)).scores.shape
@@ -56,10 +60,10 @@ class GIN(RemembersArguments, nn.Module):
             wanted = "pairs such as 'n n'" if self.extra_noise else "features such as 'n c', then pairs such as 'n n'"
             raise misread(type(self).__name__, wanted, terms)
 
-    def forward(self, x: Tensor, adjacency: Tensor, mask: Tensor | None = None) -> Features:
+    def forward(self, x: Tensor, adjacency: Input, mask: Tensor | None = None) -> Features:
         nodes = check_input(x, "x", self.channels)
         check_mask(mask, nodes)
-        links = self._links(adjacency, nodes, mask)
+        linked = self._links(adjacency, nodes, mask)
         batch, draws, n, _ = nodes.shape
         nodes = nodes.transpose(1, 2)
         if mask is not None:
@@ -72,34 +76,45 @@ class GIN(RemembersArguments, nn.Module):
             # rows without padding are fewer and need no masks; how many there are would have to be asked of a GPU
             packing = real.flatten().nonzero().squeeze(1)
         for layer in self.layers:
-            hidden = layer(hidden, links, real, packing)
+            hidden = layer(hidden, linked, real, packing)
         scores = self.head(hidden[:, :n]).squeeze(-1).mT
         if mask is not None:
             scores = torch.where(mask.unsqueeze(1), scores, 0)
         return Features(scores=scores if x.dim() == 4 else scores.squeeze(1))
 
     @staticmethod
-    def _links(adjacency: Tensor, nodes: Tensor, mask: Tensor | None) -> Tensor:
+    def _links(adjacency: Input, nodes: Tensor, mask: Tensor | None) -> "Tensor | _Edges":
         """The adjacency with a row for the virtual node, (B, n + 1, n); its column is all ones and needs no matrix."""
         batch, _, n, _ = nodes.shape
-        if adjacency.dim() not in (3, 4) or tuple(adjacency.shape[:3]) != (batch, n, n):
+        if len(adjacency.shape) not in (3, 4) or tuple(adjacency.shape[:3]) != (batch, n, n):
             raise ShapeError(
                 f"Expected adjacency to be {(batch, n, n)}, with or without channels after that "
                 f"(got {tuple(adjacency.shape)})"
             )
         if adjacency.device != nodes.device:
             raise DeviceError(f"Expected adjacency to be on {nodes.device} like x (got {adjacency.device})")
-        adjacency = adjacency.to(nodes.dtype)
-        if adjacency.dim() == 4:
-            adjacency = adjacency.abs().sum(-1)
-        if mask is None:
-            return torch.cat([adjacency, adjacency.new_ones(batch, 1, n)], dim=1)
-        adjacency = torch.where(mask.unsqueeze(2) & mask.unsqueeze(1), adjacency, 0)
-        return torch.cat([adjacency, mask.unsqueeze(1).to(adjacency.dtype)], dim=1)
+        found = links.among_real(links.weights(adjacency, nodes.dtype), mask)
+        if isinstance(found, EdgeList):
+            return _Edges(found, None if mask is None else mask.unsqueeze(-1))
+        last = found.new_ones(batch, 1, n) if mask is None else mask.unsqueeze(1).to(found.dtype)
+        return torch.cat([found, last], dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Edges:
+    """Edges and a row for the virtual node, which adds up the real ones; real (B, n, 1), or None for all."""
+
+    edges: EdgeList
+    real: Tensor | None
+
+    def matmul(self, hidden: Tensor) -> Tensor:
+        """The product with hidden (B, n, width), (B, n + 1, width)."""
+        real = hidden if self.real is None else torch.where(self.real, hidden, 0)
+        return torch.cat([self.edges.matmul(hidden), real.sum(1, keepdim=True)], dim=1)
 
 
 class Layer(nn.Module):
-    """One layer, on hidden (B, n + 1, K, width) with the virtual node last; links (B, n + 1, n), real (B, n + 1, 1).
+    """One layer, on hidden (B, n + 1, K, width) with the virtual node last; linked (B, n + 1, n), real (B, n + 1, 1).
 
     `packing` are the numbers of the real nodes among B * (n + 1), if the rest is to be left out.
     """
@@ -111,9 +126,13 @@ class Layer(nn.Module):
         self.inner_norm, self.outer_norm = MaskedBatchNorm(hidden), MaskedBatchNorm(hidden)
         self.dropout = dropout
 
-    def forward(self, hidden: Tensor, links: Tensor, real: Tensor | None, packing: Tensor | None = None) -> Tensor:
-        n = links.shape[-1]
-        gathered = torch.bmm(links, hidden[:, :n].flatten(2)).view(hidden.shape)
+    def forward(
+        self, hidden: Tensor, linked: Tensor | _Edges, real: Tensor | None, packing: Tensor | None = None
+    ) -> Tensor:
+        n = hidden.shape[1] - 1
+        nodes = hidden[:, :n].flatten(2)
+        gathered = torch.bmm(linked, nodes) if isinstance(linked, Tensor) else linked.matmul(nodes)
+        gathered = gathered.view(hidden.shape)
         gathered = torch.addcmul(gathered + hidden[:, n:], hidden, 1 + self.epsilon)
         if packing is None:
             return self._mlp(gathered, real)

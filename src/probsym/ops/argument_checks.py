@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from torch import Tensor, nn
 
 from probsym.errors import RangeError
@@ -19,6 +21,14 @@ def readable(*tensors: Tensor) -> bool:
     (True, False)
     """
     return not traced() and all(x.device.type == "cpu" and type(x) in (Tensor, nn.Parameter) for x in tensors)
+
+
+def check_size(value: int, what: str, least: int = 1) -> int:
+    """A number of draws, channels or layers, refused if it is too small, or no whole number."""
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not whole or operator.index(value) < least:
+        raise RangeError(f"Expected {what} to be {least} or more (got {value})")
+    return operator.index(value)
 
 
 def check_tau(tau: float) -> None:

@@ -33,9 +33,9 @@ def counter_uniform(
     entries = entries.unsqueeze(1)
     place = ids.long()[:, None, None], numbers[:, None], entries
     key = sum((one * _signed(step) for one, step in zip(place, _STEPS, strict=False)), start=torch.zeros_like(entries))
-    key = _mixed(key + _signed(seed * _STEPS[3] + stream * _STEPS[4]))
+    key = mixed(key + _signed(seed * _STEPS[3] + stream * _STEPS[4]))
     bits = 24 if dtype == torch.float32 else 53
-    return (_shifted(_mixed(key), 64 - bits).to(dtype) * 2.0**-bits).view(ids.shape[0], draws, *shape)
+    return (_shifted(mixed(key), 64 - bits).to(dtype) * 2.0**-bits).view(ids.shape[0], draws, *shape)
 
 
 def counter_normal(
@@ -54,7 +54,7 @@ def counter_normal(
     return (-2 * radius.log()).sqrt() * angle.cos()
 
 
-def _mixed(key: Tensor) -> Tensor:
+def mixed(key: Tensor) -> Tensor:
     """A bijection of 64 bits that spreads every bit over all."""
     for shift, factor in zip((30, 27), _FACTORS, strict=True):
         key = (key ^ _shifted(key, shift)) * _signed(factor)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from probsym._internal.checks import check_size
 from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
+from probsym.ops.argument_checks import check_size
+from probsym.ops.permute import inverted
+from probsym.ops.transforms import needs_gradient, traced
 
 _INTEGERS = (torch.int64, torch.int32)
+BLOCK = 1 << 22
+"""Entries of a product that are made at a time where no gradient is needed: 16 megabytes of float32."""
 
 
 @dataclass(frozen=True, eq=False)  # tensors have no one truth value to compare by
@@ -61,6 +65,15 @@ class EdgeList:
     def device(self) -> torch.device:
         return self.values.device
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the values."""
+        return self.values.dtype
+
+    def is_floating_point(self) -> bool:
+        """Whether the values are floating."""
+        return self.values.is_floating_point()
+
     @staticmethod
     def from_dense(x: Tensor) -> EdgeList:
         """The entries (batch, n, n) or (batch, n, n, c) that have any number but zero."""
@@ -78,16 +91,68 @@ class EdgeList:
     def permuted(self, p: Tensor) -> EdgeList:
         """The array y with `y[b, j, k] = x[b, p[b, j], p[b, k]]`, for indices p (batch, n)."""
         self._check_permutation(p)
-        p = p.long()
-        # not empty_like: where p is no permutation, unseen on a GPU, places are wrong but stay inside the array
-        place = torch.zeros_like(p).scatter_(1, p, torch.arange(self.n, device=p.device).expand_as(p))
+        return self._renamed(inverted(p.long()))
+
+    def renamed(self, names: Tensor) -> EdgeList:
+        """The array y with `y[b, names[b, j], names[b, k]] = x[b, j, k]`, for new names of the items, (batch, n)."""
+        self._check_permutation(names)
+        return self._renamed(names.long())
+
+    def repeated(self, times: int) -> EdgeList:
+        """Every batch item so many times, as by `repeat_interleave`; the list goes through all items each time.
+
+        >>> EdgeList(torch.tensor([[0, 1], [0, 1], [1, 0]]), torch.ones(2), batch=2, n=2).repeated(2).index[0]
+        tensor([0, 2, 1, 3])
+        """
         item, row, column = self.index.long()
-        return EdgeList(torch.stack([item, place[item, row], place[item, column]]), self.values, self.batch, self.n)
+        copies = torch.arange(times, device=item.device).unsqueeze(1) + item * times
+        index = torch.stack([copies, row.expand_as(copies), column.expand_as(copies)]).flatten(1)
+        values = self.values.repeat(times, *(1 for _ in self.values.shape[1:]))
+        return EdgeList(index, values, self.batch * times, self.n)
+
+    def masked(self, mask: Tensor) -> EdgeList:
+        """The same edges, of value zero where an end is padding: False in the booleans (batch, n)."""
+        item, row, column = self.index.long()
+        real = mask[item, row] & mask[item, column]
+        real = real.unsqueeze(-1) if self.values.dim() == 2 else real
+        return replace(self, values=torch.where(real, self.values, self.values.new_zeros(())))
+
+    def matmul(self, x: Tensor) -> Tensor:
+        """`A x` for an array A without channels and x (batch, n, c): `y[b, i] = sum over edges (b, i, j) of a x[b, j]`.
+
+        >>> path = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]])
+        >>> EdgeList.from_dense(path).matmul(torch.tensor([[[1.0], [2.0], [4.0]]])).flatten()
+        tensor([2., 5., 2.])
+        """
+        if self.values.dim() != 1:
+            raise ShapeError(f"Expected values without channels for a product (got {tuple(self.values.shape)})")
+        if x.dim() != 3 or tuple(x.shape[:2]) != (self.batch, self.n):
+            raise ShapeError(f"Expected x to be {(self.batch, self.n)}, then channels (got {tuple(x.shape)})")
+        item, row, column = self.index.long()
+        rows, columns = item * self.n + row, item * self.n + column
+        values, table = self.values.to(x.dtype).unsqueeze(-1), x.flatten(0, 1)
+        if needs_gradient(values, x) or traced():
+            found = torch.zeros_like(table).index_add(0, rows, table.index_select(0, columns) * values)
+            return found.view(x.shape)
+        found = torch.zeros_like(table)
+        step = max(1, BLOCK // max(1, x.shape[-1]))
+        for start in range(0, len(rows), step):  # what comes along the edges is more than all items have
+            some = slice(start, start + step)
+            found.index_add_(0, rows[some], table.index_select(0, columns[some]).mul_(values[some]))
+        return found.view(x.shape)
+
+    def detach(self) -> EdgeList:
+        """The same without a gradient to the values."""
+        return replace(self, values=self.values.detach())
 
     def to(self, target: torch.device | torch.dtype | str) -> EdgeList:
         """On another device, or with values of another dtype."""
         index = self.index if isinstance(target, torch.dtype) else self.index.to(target)
         return EdgeList(index, self.values.to(target), self.batch, self.n)
+
+    def _renamed(self, names: Tensor) -> EdgeList:
+        item, row, column = self.index.long()
+        return replace(self, index=torch.stack([item, names[item, row], names[item, column]]))
 
     def _check_places(self) -> None:
         lowest, highest = (found.tolist() for found in torch.aminmax(self.index, dim=1))
@@ -107,6 +172,15 @@ class EdgeList:
             raise DeviceError(f"Expected p to be on {self.index.device} like the edges (got {p.device})")
         if _readable(p) and not torch.equal(p.long().sort(1).values, torch.arange(self.n).expand_as(p)):
             raise RangeError(f"Expected p to be the numbers 0 to {self.n - 1} in every row (got others)")
+
+
+Input = Tensor | EdgeList
+"""What a model is given for a term of its signature."""
+
+
+def numbers(x: Input) -> Tensor:
+    """The numbers in an input: the tensor itself, or the values of its edges."""
+    return x.values if isinstance(x, EdgeList) else x
 
 
 def _check_integers(x: Tensor, what: str) -> None:

@@ -7,6 +7,7 @@ moved along with the input, `phi(g x; g noise) = g phi(x; noise)`, so equivarian
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.canonical import Canonical
+from probsym.samplers.colour_ranks import colour_ranks
 from probsym.samplers.couplings import COUPLINGS
 from probsym.samplers.draw import Draw
 from probsym.samplers.energy import Energy
@@ -45,5 +46,6 @@ __all__ = [
     "Noise",
     "Quadrature",
     "Sampler",
+    "colour_ranks",
     "spectral_ranks",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,12 +12,15 @@ from torch import Tensor
 from probsym.errors import DeviceError, DtypeError, ShapeError
 from probsym.groups import Group
 from probsym.ops import Order, descending
+from probsym.ops.edge_list import Input
 from probsym.signature import Signature, Term
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
     """What samplers and the base are given, made by `Batch.outline(...).ready()`.
+
+    An input of pairs is a tensor or an `EdgeList`, as the caller has given it.
 
     Once it is ready, `inputs` (B, ...) have zeros for padding, and their `:point` axes are relative to `centroids`,
     (B, d) for every key bound to E or SE: the mean over the real points of the first `:point` input, zero where there
@@ -25,7 +29,7 @@ class Batch:
     """
 
     signature: Signature
-    inputs: tuple[Tensor, ...]
+    inputs: tuple[Any, ...]
     masks: Mapping[str, Tensor]
     sizes: Mapping[str, int]
     centroids: Mapping[str, Tensor]
@@ -36,7 +40,7 @@ class Batch:
     @staticmethod
     def outline(
         signature: Signature,
-        inputs: Sequence[Tensor],
+        inputs: Sequence[Input],
         mask: Tensor | Mapping[str, Tensor] | None = None,
         ids: Tensor | None = None,
         default: torch.dtype = torch.float32,
@@ -47,7 +51,7 @@ class Batch:
         """
         masks = signature.masks(mask)
         sizes = signature.check_inputs(inputs, masks)
-        if inputs[0].is_meta:  # and so are all others
+        if inputs[0].device.type == "meta":  # and so are all others
             raise DeviceError("Expected inputs with numbers in them (got tensors on the meta device)")
         _check_ids(ids, inputs[0])
         named = None if mask is None else isinstance(mask, Mapping)
@@ -56,13 +60,14 @@ class Batch:
     def ready(self) -> Batch:
         """The same with zeros for padding, and points about their centroid."""
         signature, masks = self.signature, self.masks
-        ready = [zero_padding(x, term, masks) for x, term in zip(self.inputs, signature.inputs, strict=True)]
+        ready = [without_padding(x, term, masks) for x, term in zip(self.inputs, signature.inputs, strict=True)]
         centroids = {}
         for key, group in signature.groups.items():
             if "point" in group.kinds:
                 centroids[key] = _centroid(key, signature, ready, masks)
-                for i, term in enumerate(signature.inputs):
-                    ready[i] = translate(ready[i], term, key, -centroids[key], masks)
+                for i, (x, term) in enumerate(zip(ready, signature.inputs, strict=True)):
+                    if isinstance(x, Tensor):  # edges have no points
+                        ready[i] = translate(x, term, key, -centroids[key], masks)
         return replace(self, inputs=tuple(ready), centroids=centroids)
 
     @property
@@ -102,7 +107,7 @@ class Batch:
         return Order(index.expand(-1, draws, -1), mask)
 
 
-def _check_ids(ids: Tensor | None, first: Tensor) -> None:
+def _check_ids(ids: Tensor | None, first: Input) -> None:
     if ids is None:
         return
     if not isinstance(ids, Tensor):
@@ -113,6 +118,13 @@ def _check_ids(ids: Tensor | None, first: Tensor) -> None:
         )
     if ids.device != first.device:
         raise DeviceError(f"Expected index to be on {first.device} like input 0 (got {ids.device})")
+
+
+def without_padding(x: Input, term: Term, masks: Mapping[str, Tensor]) -> Input:
+    """`zero_padding` of a tensor; edges at padding stay in their list, with values of zero."""
+    if isinstance(x, Tensor):
+        return zero_padding(x, term, masks)
+    return x.masked(masks[term.names[0]]) if term.names[0] in masks else x
 
 
 def zero_padding(x: Tensor, term: Term, masks: Mapping[str, Tensor]) -> Tensor:
@@ -144,11 +156,12 @@ def translate(x: Tensor, term: Term, key: str, shift: Tensor, masks: Mapping[str
     return x
 
 
-def _centroid(key: str, signature: Signature, inputs: Sequence[Tensor], masks: Mapping[str, Tensor]) -> Tensor:
+def _centroid(key: str, signature: Signature, inputs: Sequence[Input], masks: Mapping[str, Tensor]) -> Tensor:
     for x, term in zip(inputs, signature.inputs, strict=True):
         for axis, place in term.places():
             if axis.key == key and axis.kind == "point":
                 assert isinstance(place, int)
+                assert isinstance(x, Tensor)
                 others = [other for other in range(1, x.dim()) if other != x.dim() + place]
                 total = x.to(torch.promote_types(x.dtype, torch.float32))
                 total = total.sum(others) if others else total  # summing over no axes would sum over all

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from probsym._internal.callables import takes_mask
 from probsym.groups.base import Carrier
-from probsym.ops import Order
+from probsym.ops import Order, SoftSort
+from probsym.ops.edge_list import EdgeList, Input
+from probsym.ops.refused_gradient import refused_gradient
 from probsym.samplers.batch import Batch
 from probsym.signature import Term
 
@@ -37,13 +39,24 @@ class Draw:
     dependent: Tensor | None = None
     features: Mapping[str, Tensor] = field(default_factory=dict)
 
-    def undo(self, batch: Batch) -> tuple[Tensor, ...]:
-        """`rho_in(g)^-1 x`, each (B, K, ...): what the base is to see. Real items come first, padding last and zero."""
-        return self._move(batch, batch.signature.inputs, batch.inputs, undo=True)
+    def undo(self, batch: Batch) -> tuple[Input, ...]:
+        """`rho_in(g)^-1 x`, each (B, K, ...): what the base is to see. Real items come first, padding last and zero.
+
+        A list of edges comes as one for a batch of B * K, its nodes renamed.
+        """
+        turns = {key: batch.groups[key].inverse(one) for key, one in self._turns().items()}
+        return tuple(
+            self._renamed(batch, term, x) if isinstance(x, EdgeList) else self._moved(batch, term, x, turns, undo=True)
+            for term, x in zip(batch.signature.inputs, batch.inputs, strict=True)
+        )
 
     def apply(self, batch: Batch, outputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """`rho_out(g) y` for outputs (B, K, ...); points stay about the centroid."""
-        return self._move(batch, batch.signature.outputs, outputs, undo=False)
+        """`rho_out(g) y` for outputs (B, K, ...); points stay about the centroid.
+
+        Where edges were renamed by a sort whose scores are to get a gradient, a backward pass is refused.
+        """
+        terms, turns = zip(batch.signature.outputs, self._guarded(batch, outputs), strict=True), self._turns()
+        return tuple(self._moved(batch, term, y, turns, undo=False) for term, y in terms)
 
     def masks(self, batch: Batch) -> dict[str, Tensor]:
         """The masks as the base is to see them, (B, K, n): real items first."""
@@ -56,13 +69,14 @@ class Draw:
 
     def rows(
         self, batch: Batch, function: Callable[..., Any], reads: Sequence[int] | None = None
-    ) -> tuple[list[Tensor], dict[str, Any]]:
+    ) -> tuple[list[Input], dict[str, Any]]:
         """The arguments that a function of a sampler gets: moved inputs, (B * K, ...), all or those that it reads.
 
         Floating ones are in at least float32. `mask` is there by keyword if the function takes one.
         """
         moved = self.undo(batch)
-        inputs = [moved[one].flatten(0, 1) for one in (range(len(moved)) if reads is None else reads)]
+        chosen = [moved[one] for one in (range(len(moved)) if reads is None else reads)]
+        inputs = [x.flatten(0, 1) if isinstance(x, Tensor) else x for x in chosen]
         inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
         if not takes_mask(function, given=len(batch.masks) > 0):
             return inputs, {}
@@ -115,24 +129,45 @@ class Draw:
         carrier = self.carriers.get(name)
         return carrier if isinstance(carrier, Order) else batch.packing(name, self.count)
 
-    def _move(self, batch: Batch, terms: Sequence[Term], tensors: Sequence[Tensor], undo: bool) -> tuple[Tensor, ...]:
-        groups, moved = batch.groups, []
-        rotations = {
-            key: groups[key].inverse(one) if undo else one
-            for key, one in self.carriers.items()
-            if not isinstance(one, Order)
-        }
-        for term, x in zip(terms, tensors, strict=True):
-            y = x.unsqueeze(1) if undo else x
-            orders: dict[str, list[int]] = {}
-            for axis, place in term.places():
-                if axis.key in rotations:
-                    kind = "plain" if axis.kind == "point" else axis.kind  # points are about their centroid here
-                    y = groups[axis.key].act(rotations[axis.key], y, place, kind)
-                elif isinstance(place, int) and (axis.key in groups or axis.key in batch.masks):
-                    orders.setdefault(axis.key, []).append(place)
-            for key, places in orders.items():  # last, since on the way out they also zero the padding
-                order = self._order(batch, key)
-                y = order.sort(y, places, zeroed=True) if undo else order.unsort(y, places)
-            moved.append(y.expand(-1, self.count, *y.shape[2:]))
-        return tuple(moved)
+    def _turns(self) -> dict[str, Tensor]:
+        """What acts and is no order."""
+        return {key: one for key, one in self.carriers.items() if not isinstance(one, Order)}
+
+    def _moved(self, batch: Batch, term: Term, x: Tensor, turns: Mapping[str, Tensor], undo: bool) -> Tensor:
+        groups, y = batch.groups, x.unsqueeze(1) if undo else x
+        orders: dict[str, list[int]] = {}
+        for axis, place in term.places():
+            if axis.key in turns:
+                kind = "plain" if axis.kind == "point" else axis.kind  # points are about their centroid here
+                y = groups[axis.key].act(turns[axis.key], y, place, kind)
+            elif isinstance(place, int) and (axis.key in groups or axis.key in batch.masks):
+                orders.setdefault(axis.key, []).append(place)
+        for key, places in orders.items():  # last, since on the way out they also zero the padding
+            order = self._order(batch, key)
+            y = order.sort(y, places, zeroed=True) if undo else order.unsort(y, places)
+        return y.expand(-1, self.count, *y.shape[2:])
+
+    def _renamed(self, batch: Batch, term: Term, edges: EdgeList) -> EdgeList:
+        key = term.axes[0].key
+        group = batch.groups[key]
+        names = group.renaming(group.inverse(self.elements[key]))
+        return edges.repeated(self.count).renamed(names.flatten(0, 1))
+
+    def _guarded(self, batch: Batch, outputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The outputs, through which no gradient goes if it would be lost in the names of nodes."""
+        found = tuple(outputs)
+        for i, (term, x) in enumerate(zip(batch.signature.inputs, batch.inputs, strict=True)):
+            if isinstance(x, EdgeList):
+                carrier = self.carriers[term.axes[0].key]
+                scores = carrier.scores if isinstance(carrier, SoftSort) else carrier
+                if isinstance(scores, Tensor) and scores.is_floating_point():
+                    found = refused_gradient(_lost(f"input {i} ({str(term)!r})"), found, scores)
+        return found
+
+
+def _lost(label: str) -> str:
+    return (
+        f"Expected {label} to be a tensor in training, since the gradient of the scores that sort nodes goes through "
+        f"all pairs (got EdgeList; samplers without a trained net, such as Haar and Frame, train on edges, and so "
+        f"does a net with requires_grad_(False))"
+    )

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from probsym.errors import GroupError, RangeError, ShapeError, SignatureError, TracingError
+from probsym.errors import DtypeError, GroupError, RangeError, ShapeError, SignatureError, TracingError
 from probsym.groups.orthogonal import determinant_sign
 from probsym.ops import Order, descending, gram_schmidt
+from probsym.ops.edge_list import EdgeList, numbers
 from probsym.ops.eigenspaces import Eigenspaces, eigenspaces, with_gradient
 from probsym.ops.jacobi import LARGEST, jacobi
 from probsym.ops.ranks import lexicographic_ranks
@@ -18,6 +19,7 @@ from probsym.ops.transforms import hidden, needs_gradient
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch
+from probsym.samplers.colour_ranks import colour_ranks
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
 from probsym.samplers.spectral_ranks import spectral_ranks
@@ -25,7 +27,7 @@ from probsym.samplers.tied_orders import list_orders
 from probsym.samplers.weighted_frames import weighted_axes, weighted_orders
 from probsym.signature import Signature, Term
 
-KINDS = ("laplacian", "sort", "pca", "pose", "signs")
+KINDS = ("laplacian", "colours", "sort", "pca", "pose", "signs")
 CLOSE = {torch.float32: 1e-5, torch.float64: 1e-9}
 """What counts as equal, relative to the largest, in inputs of each precision."""
 
@@ -35,6 +37,9 @@ class Frame(Sampler):
 
     - "laplacian", for S on graphs: nodes sorted by the diagonals of the projectors on the eigenspaces of the Laplacian,
       space after space; nodes that agree in all may stand in any order.
+    - "colours", for S on graphs of any size, dense or as an `EdgeList`, without eigenvalues: nodes sorted by features,
+      by how many edges they have, and by their colours after colour refinement (1-WL); those that it cannot tell apart
+      may stand in any order. `samplers.colour_ranks` says more.
     - "sort", for S on sets: items sorted by their features, the first channel first.
     - "pca", for O, SO, E and SE: the principal axes with all signs (determinant 1 for SO and SE), and any orthonormal
       basis where eigenvalues repeat.
@@ -118,6 +123,11 @@ class Frame(Sampler):
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         kind, n, d = self._plan(batch.signature)
         inputs = [(batch.inputs[i], batch.signature.inputs[i]) for i in self.read(batch.signature)]
+        if kind == "laplacian" and isinstance(inputs[0][0], EdgeList):
+            raise DtypeError(
+                f"Expected '{inputs[0][1]}' to be a tensor for a frame of kind 'laplacian' (got EdgeList, which "
+                f"kind='colours' reads)"
+            )
         if d is not None:
             if self.weighted:
                 return self._weighted_pose(batch, noise, inputs, d)
@@ -128,6 +138,16 @@ class Frame(Sampler):
         with torch.no_grad():
             if kind == "laplacian":
                 classes = spectral_ranks(_adjacency(*inputs[0], n), batch.masks.get(n))
+            elif kind == "colours":
+                if any(hidden(numbers(x)) for x, _ in inputs):
+                    raise TracingError(
+                        "Expected a frame of kind 'sort' for an export or a vmap (got 'colours', refined until no more "
+                        "nodes are told apart)"
+                    )
+                features = [_rows(x, term, n).mT for x, term in inputs if term.names.count(n) == 1]
+                none = torch.zeros(batch.count, batch.sizes[n], 0, device=batch.device)
+                graphs = [_edges(x, term, n) for x, term in inputs if term.names.count(n) == 2]
+                classes = colour_ranks(torch.cat([none, *features], -1), graphs, batch.masks.get(n))
             else:
                 keys = torch.cat([_rows(x, term, n).mT for x, term in inputs], -1)
                 classes = lexicographic_ranks(keys, 0.0, batch.masks.get(n))
@@ -145,7 +165,7 @@ class Frame(Sampler):
             raise GroupError(f"Expected S, or one of O, SO, E, SE, or both, or Signs, for a frame (got {found})")
         n, d = next(iter(items), None), next(iter(turns or signs), None)
         graph = any(term.names.count(n) == 2 for term in signature.inputs if n)
-        fits: tuple[str, ...] = ("laplacian", "sort") if graph and not self.weighted else ("sort",)
+        fits: tuple[str, ...] = ("laplacian", "colours", "sort") if graph and not self.weighted else ("sort",)
         if d:
             fits = ("signs",) if alone else ("pose",) if n else ("pca",)
         if self.kind is not None and self.kind not in fits:
@@ -159,6 +179,8 @@ class Frame(Sampler):
         def fits(term: Term) -> bool:
             if kind == "laplacian":
                 return term.names.count(n or "") == 2 and (d is None or d not in term.names)
+            if kind == "colours":
+                return term.names.count(n or "") in (1, 2)
             return (n is None or term.names.count(n) == 1) and (d is None or term.names.count(d) == 1)
 
         found = tuple(i for i, term in enumerate(signature.inputs) if fits(term))
@@ -301,6 +323,14 @@ def _adjacency(x: Tensor, term: Term, n: str) -> Tensor:
     first, second = (1 + place for place, name in enumerate(term.names) if name == n)
     matrix = x.double().movedim((first, second), (1, 2)).flatten(3).sum(-1) if x.dim() > 3 else x.double()
     return (matrix + matrix.mT) / 2
+
+
+def _edges(x: Tensor | EdgeList, term: Term, n: str) -> EdgeList:
+    """The entries of an input with the axis n twice that are not zero."""
+    if isinstance(x, EdgeList):
+        return x
+    first, second = (1 + place for place, name in enumerate(term.names) if name == n)
+    return EdgeList.from_dense(x.movedim((first, second), (1, 2)).flatten(3) if x.dim() > 3 else x)
 
 
 def _tie_free(classes: Tensor, mask: Tensor | None) -> Tensor:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from probsym._internal.callables import takes_mask
-from probsym.errors import GroupError, RangeError, SignatureError
+from probsym.errors import DtypeError, GroupError, RangeError, SignatureError
 from probsym.ops.argument_checks import check_tau
 from probsym.ops.counter_rng import counter_normal, counter_uniform
+from probsym.ops.edge_list import EdgeList, Input
 from probsym.ops.random_numbers import random_numbers
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads, check_net
@@ -139,6 +140,7 @@ class Learned(Sampler):
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
         if self.fixed_noise and batch.ids is None:
             raise SignatureError("Expected index=ids, the number of each example, for fixed noise (got none)")
+        self._check_perturbed(batch)
         terms = self.noise_terms(batch.signature)
         inputs = [self._input_noise(batch, term, i, draws, generator, start) for i, term in enumerate(terms)]
         breaks = noises.tie_breaks(batch, draws, generator)
@@ -153,10 +155,13 @@ class Learned(Sampler):
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         draws = noise.draws() or 1
         signature = batch.signature
-        inputs = [batch.inputs[one] for one in self.read(signature)]
+        inputs: list[Input] = [batch.inputs[one] for one in self.read(signature)]
         extra = len(self._extra_terms(signature))
         for place, one in enumerate(self.perturbs(signature)):
-            x = inputs[one].to(batch.dtype).unsqueeze(1)
+            given = inputs[one]
+            if isinstance(given, EdgeList):  # which all draws share, without noise
+                continue
+            x = given.to(batch.dtype).unsqueeze(1)
             if self.eta > 0:
                 term = signature.inputs[self.read(signature)[one]]
                 x = zero_padding(x + noise.inputs[extra + place], term, batch.masks)
@@ -176,6 +181,17 @@ class Learned(Sampler):
     def losses(self, batch: Batch, draw: Draw) -> dict[str, Tensor]:
         found = {"entropy": entropy(batch, draw, self.tau)}
         return {**found, "prior": prior(batch, draw, self.tau)} if self.prior else found
+
+    def _check_perturbed(self, batch: Batch) -> None:
+        """Refuse noise for every pair of nodes where the pairs are a list of edges."""
+        read = self.read(batch.signature)
+        for one in self.perturbs(batch.signature) if self.eta > 0 else ():
+            if isinstance(batch.inputs[read[one]], EdgeList):
+                raise DtypeError(
+                    f"Expected input {read[one]} ('{batch.signature.inputs[read[one]]}') to be a tensor, since "
+                    f"{type(self.net).__name__} perturbs every pair (got EdgeList; `perturbs` of the net says which "
+                    f"of the inputs it reads)"
+                )
 
     def _net_mask(self, batch: Batch) -> Tensor | dict[str, Tensor] | None:
         """The mask of the items that the net reads: of S, or where it is not bound, of an axis in all that it reads."""

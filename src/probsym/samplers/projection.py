@@ -14,6 +14,7 @@ from probsym.errors import DtypeError, GroupError, ShapeError, SignatureError
 from probsym.groups import Group
 from probsym.groups.base import Carrier
 from probsym.nets.features import Features
+from probsym.ops.edge_list import Input, numbers
 from probsym.ops.ranks import merged_ties
 from probsym.ops.transforms import needs_gradient, traced
 from probsym.samplers.batch import Batch
@@ -29,7 +30,7 @@ def feature_field(group: Group) -> str:
 
 
 def named_features(
-    batch: Batch, net: Callable[..., Any], inputs: Sequence[Tensor], input_gradient: bool, **options: Any
+    batch: Batch, net: Callable[..., Any], inputs: Sequence[Input], input_gradient: bool, **options: Any
 ) -> Any:
     """What a net makes of its inputs, with the gradient that the inputs are to get.
 
@@ -38,7 +39,7 @@ def named_features(
     and inputs require a gradient, it is called twice. `options` are given to the net by keyword.
     """
     call = partial(net, **options)
-    if input_gradient or not needs_gradient(*inputs):
+    if input_gradient or not needs_gradient(*map(numbers, inputs)):
         return call(*inputs)
     chosen = {group.chooses for group in batch.groups.values()}
     still = [x.detach() for x in inputs]

@@ -1,7 +1,7 @@
 """All orders of items whose ranks may tie, for items that can stand in few enough."""
 
 import math
-from itertools import groupby, permutations, product
+from itertools import chain, groupby, permutations, product
 
 import torch
 from torch import Tensor
@@ -32,7 +32,7 @@ def list_orders(
         if not exact[-1]:
             found.append(drawn[b])
             continue
-        listed = [sum(choice, ()) + tuple(order[real:]) for choice in product(*map(permutations, runs))]
+        listed = [[*chain(*choice), *order[real:]] for choice in product(*map(permutations, runs))]
         found.append(torch.tensor(listed, device=drawn.device))
     counts = torch.tensor([len(one) for one in found], device=drawn.device)
     most = max((len(one) for one in found), default=1)

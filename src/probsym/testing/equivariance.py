@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from probsym.groups import Group
+from probsym.ops.edge_list import Input
 from probsym.samplers.noise import Noise
 from probsym.symmetrized import Mask
 from probsym.testing.moved import Moved, evaluating
@@ -28,7 +29,7 @@ class Equivariance(NamedTuple):
 
 def assert_equivariant(
     model: Callable[..., Any],
-    *inputs: Tensor,
+    *inputs: Input,
     signature: str | None = None,
     groups: Mapping[str, Group] | None = None,
     mask: Mask | None = None,
@@ -45,7 +46,7 @@ def assert_equivariant(
 
     Args:
         model: a `Symmetrized`, or any other module or function that returns the same for the same inputs.
-        inputs: a batch for it.
+        inputs: a batch for it; an `EdgeList` is moved by renaming its nodes.
         signature, groups: how inputs and outputs transform, for a model that is no `Symmetrized`.
         mask: as the model takes it.
         samples: draws for each batch item; the model's own number if None.

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from probsym.errors import RangeError
 from probsym.groups import Group
+from probsym.ops.edge_list import EdgeList, Input
 from probsym.symmetrized import Mask
 from probsym.testing.moved import Moved, as_list, evaluating
 from probsym.testing.subject import Subject
@@ -31,7 +32,7 @@ class Gap(NamedTuple):
 
 def equivariance_gap(
     model: Callable[..., Any],
-    *inputs: Tensor,
+    *inputs: Input,
     signature: str | None = None,
     groups: Mapping[str, Group] | None = None,
     samples: int = 100,
@@ -100,7 +101,7 @@ def _floor(left: Tensor, right: Tensor) -> Tensor:
 
 def _values(
     subject: Subject,
-    inputs: tuple[Tensor, ...],
+    inputs: tuple[Input, ...],
     mask: Mask | None,
     samples: int,
     generator: torch.Generator | None,
@@ -129,5 +130,9 @@ def _values(
     masks = (
         None if mask is None else copies(mask) if isinstance(mask, Tensor) else {k: copies(m) for k, m in mask.items()}
     )
-    found = model.estimate(*map(copies, inputs), mask=masks, generator=generator)
-    return [y.unflatten(0, (len(inputs[0]), samples)) for y in as_list(found.mean)]
+    found = model.estimate(
+        *(x.repeated(samples) if isinstance(x, EdgeList) else copies(x) for x in inputs),
+        mask=masks,
+        generator=generator,
+    )
+    return [y.unflatten(0, (inputs[0].shape[0], samples)) for y in as_list(found.mean)]

@@ -31,7 +31,7 @@ def assert_group_laws(
     that `matrix` describes, on every kind of axis; that Haar samples are elements; that `project` gives elements
     and follows every element; that `elements` lists a finite group; that elements leave the noise alone which
     `noise_laws` names; that `opposite` follows every element; that a `quadrature` rule is as invariant as the group;
-    that translations stand apart from the rest.
+    that `renaming` says where `act` brings items; that translations stand apart from the rest.
 
     Args:
         group: any `Group`, a user's own included.
@@ -54,6 +54,7 @@ def assert_group_laws(
         if kind != "grid" or laws.size is not None:
             laws.action(kind)
             laws.noise(kind)
+    laws.renaming()
     laws.projection()
     laws.couplings()
     laws.quadrature()
@@ -203,6 +204,13 @@ class _Laws:
                 self.same(f"normal noise keeps its law on {kind}", after, before)
             else:
                 raise AssertionError(f"{self.group!r} has a law of noise that is not known: {law!r}")
+
+    def renaming(self) -> None:
+        """Whether items go where `renaming` says, where the group renames."""
+        if not self.group.renames:
+            return
+        g, x = self.element(), self.normal(*self.batch, self.size or 1)
+        self.same("act(g, x)[renaming(g)] = x", self.group.act(g, x).gather(-1, self.group.renaming(g)), x)
 
     def projection(self) -> None:
         group = self.group.linear

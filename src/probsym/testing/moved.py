@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from probsym.samplers.batch import zero_padding
+from probsym.ops.edge_list import Input
+from probsym.samplers.batch import without_padding, zero_padding
 from probsym.signature import Signature
 from probsym.symmetrized import Mask
 
@@ -21,34 +22,34 @@ class Moved:
 
     signature: Signature
     g: Mapping[str, Tensor]
-    inputs: tuple[Tensor, ...]
+    inputs: tuple[Input, ...]
     mask: Mask | None
 
     @staticmethod
     def at_random(
-        signature: Signature, inputs: Sequence[Tensor], mask: Mask | None, generator: torch.Generator | None
+        signature: Signature, inputs: Sequence[Input], mask: Mask | None, generator: torch.Generator | None
     ) -> Moved:
         """Draw g, anywhere in the group, and move the inputs and their mask."""
         sizes = signature.check_inputs(inputs, mask)
         first = next((x for x in inputs if x.is_floating_point()), inputs[0])
         dtype = torch.promote_types(first.dtype, torch.float32) if first.is_floating_point() else torch.float32
-        g, batch, device = {}, (len(first),), first.device
+        g, batch, device = {}, (first.shape[0],), first.device
         for key, group in signature.groups.items():
             g[key] = group.random(batch, size=sizes.get(key), dtype=dtype, device=device, generator=generator)
         return Moved.by(signature, g, inputs, mask)
 
     @staticmethod
-    def by(signature: Signature, g: Mapping[str, Tensor], inputs: Sequence[Tensor], mask: Mask | None) -> Moved:
+    def by(signature: Signature, g: Mapping[str, Tensor], inputs: Sequence[Input], mask: Mask | None) -> Moved:
         """The inputs and their mask moved by g, elements (B, ...) by axis."""
         masks = signature.masks(mask)
-        clean = [zero_padding(x, term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
+        clean = [without_padding(x, term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
         moved = {name: signature.groups[name].act(g[name], one) if name in g else one for name, one in masks.items()}
         if isinstance(mask, Tensor):
             (where,) = moved.values()
             return Moved(signature, g, signature.act(g, clean), where)
         return Moved(signature, g, signature.act(g, clean), moved if mask is not None else None)
 
-    def only(self, key: str, inputs: Sequence[Tensor], mask: Mask | None) -> Moved:
+    def only(self, key: str, inputs: Sequence[Input], mask: Mask | None) -> Moved:
         """The inputs moved by the element of one axis alone."""
         g = {name: one if name == key else self._still(name, one) for name, one in self.g.items()}
         return Moved.by(self.signature, g, inputs, mask)

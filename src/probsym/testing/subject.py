@@ -13,6 +13,7 @@ from probsym._internal.base_outputs import as_outputs
 from probsym._internal.callables import takes_mask
 from probsym.errors import SignatureError
 from probsym.groups import Group
+from probsym.ops.edge_list import Input
 from probsym.samplers.noise import Noise
 from probsym.signature import Signature
 from probsym.symmetrized import Mask, Symmetrized
@@ -51,7 +52,7 @@ class Subject:
         return Subject(model, Signature.parse(signature, groups))
 
     def values(
-        self, inputs: Sequence[Tensor], mask: Mask | None, noise: Noise | None, index: Tensor | None = None
+        self, inputs: Sequence[Input], mask: Mask | None, noise: Noise | None, index: Tensor | None = None
     ) -> Values:
         """Every draw of a symmetrized model, or the average where it lists elements; else the outputs as one draw."""
         if self.model is None:
@@ -61,12 +62,12 @@ class Subject:
             return _as_one_draw(as_list(found.mean))
         return Values(as_list(found.values), unclear_draws(self.signature, found))
 
-    def outputs(self, inputs: Sequence[Tensor], mask: Mask | None) -> list[Tensor]:
+    def outputs(self, inputs: Sequence[Input], mask: Mask | None) -> list[Tensor]:
         """One call."""
         masked = {"mask": mask} if mask is not None and takes_mask(self.call) else {}
         found = as_outputs(self.call(*inputs, **masked), None, len(self.signature.outputs))
         sizes = self.signature.check_inputs(inputs, mask)
-        self.signature.check_outputs(found, sizes, batch=len(inputs[0]))
+        self.signature.check_outputs(found, sizes, batch=inputs[0].shape[0])
         return [y if y.is_floating_point() else y.double() for y in found]
 
 

@@ -1,0 +1,41 @@
+"""Tensors through which no gradient goes, and which say so when one is asked for."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from probsym.errors import DerivativeError
+from probsym.ops.transforms import needs_gradient
+
+
+def refused_gradient(message: str, tensors: tuple[Tensor, ...], *sources: Tensor) -> tuple[Tensor, ...]:
+    """The tensors as they are; if one of the sources is to get a gradient, a backward pass raises `DerivativeError`.
+
+    >>> (y,) = refused_gradient("Expected no gradient (got one)", (torch.ones(2),), torch.ones(2, requires_grad=True))
+    >>> try:
+    ...     y.sum().backward()
+    ... except DerivativeError as error:
+    ...     print(error)
+    Expected no gradient (got one)
+    """
+    if not needs_gradient(*sources):
+        return tensors
+    found: tuple[Tensor, ...] = _Refused.apply(message, len(tensors), *(one.detach() for one in tensors), *sources)
+    return found
+
+
+class _Refused(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(message: str, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(one.clone() for one in tensors[:count])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.message = inputs[0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> None:
+        raise DerivativeError(ctx.message)

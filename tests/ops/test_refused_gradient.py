@@ -1,0 +1,18 @@
+import pytest
+import torch
+
+from probsym.errors import DerivativeError
+from probsym.ops.refused_gradient import refused_gradient
+
+
+def test_only_a_gradient_that_the_sources_want_is_refused() -> None:
+    x, source = torch.tensor([1.0, 2.0], requires_grad=True), torch.ones(3, requires_grad=True)
+    y, z = refused_gradient("Expected this (got that)", (2 * x, 3 * x), source)
+    assert (y.tolist(), z.tolist()) == ([2.0, 4.0], [3.0, 6.0])
+    with pytest.raises(DerivativeError, match=r"^Expected this \(got that\)$"):
+        y.sum().backward()
+    (free,) = refused_gradient("", (2 * x,), source.detach())
+    free.sum().backward()
+    assert x.grad is not None
+    with torch.no_grad():
+        assert refused_gradient("", (x,), source)[0] is x
