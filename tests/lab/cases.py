@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from probsym import bases
 from probsym.data import decorated_cycles
@@ -66,6 +69,24 @@ class Precise(Tiny):
 
     def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         return super().metrics(output.double(), targets)
+
+
+class Weighted(Precise):
+    """A loss of the whole batch that is no mean over its examples, and a process that dies in its fourth step if asked.
+
+    `DIES_IN` names the process.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def loss(self, output: Tensor, targets: Tensor) -> Tensor:
+        self.calls += output.requires_grad
+        if self.calls == 4 and distributed.is_initialized() and os.environ.get("DIES_IN") == str(distributed.get_rank()):
+            os.kill(os.getpid(), signal.SIGKILL)
+        weights = 1 + 3 * targets
+        each = binary_cross_entropy_with_logits(output, targets, reduction="none")
+        return (weights * each).sum() / weights.sum()
 
 
 class Failing(Tiny):
@@ -126,6 +147,7 @@ PLAIN = Recipe("tiny/plain", Tiny, build_plain, SETTINGS)
 # at a small tau training is chaotic: what differs in the last digit is ten times as large after every step
 SMOOTH = replace(SETTINGS, tau=1.0, learning_rate=1e-3, batch_size=20)
 PRECISE = Recipe("tiny/precise", Precise, build_precise, SMOOTH)
+WEIGHTED = Recipe("tiny/weighted", Weighted, build_precise, SMOOTH)
 DROPOUT = Recipe("tiny/mlp-dropout", Tiny, partial(build, dropout=0.5), SETTINGS)
 FAILING = Recipe("tiny/failing", Failing, build, SETTINGS)
 METHODS = {
@@ -145,7 +167,7 @@ SEPARATION = SeparationRecipe(
     calibrated_models=1,
     calibrated_draws=20,
 )
-RECIPES = {one.name: one for one in (*METHODS.values(), PLAIN, DROPOUT, FAILING, SEPARATION)}
+RECIPES = {one.name: one for one in (*METHODS.values(), PLAIN, DROPOUT, FAILING, WEIGHTED, SEPARATION)}
 
 
 def quiet() -> Console:

@@ -1,8 +1,13 @@
-"""Two processes that train together do what one does."""
+"""Several processes that train together do what one does, whoever started them, and however many went on."""
 
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,48 +15,133 @@ from typing import Any
 import pytest
 import torch
 
-from probsym.errors import NonFiniteError
+from probsym.errors import NonFiniteError, RunError
 from probsym.lab.checkpoint import load_checkpoint
-from tests.lab.cases import CPU, FAILING, PRECISE, run_quietly
+from tests.lab.cases import CPU, FAILING, WEIGHTED, run_quietly
+from tests.symmetrized_cases import IN_CI
 
+ROOT = Path(__file__).resolve().parents[2]
 TWO = replace(CPU, processes=2)
+PROGRAM = ("-m", "tests.lab.program", "train", WEIGHTED.name, "--device", "cpu", "--checkpoint-every", "0")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed"),
 ]
 
+Story = dict[str, tuple[dict[str, Any], dict[str, Any]]]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def finish(commands: Sequence[Sequence[str]], environments: Sequence[dict[str, str]]) -> list[tuple[int, str, str]]:
+    """Start programs side by side and wait for them: exit codes, and what they printed."""
+    common = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, *command],
+            env={**common, **more},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for command, more in zip(commands, environments, strict=True)
+    ]
+    try:
+        printed = [one.communicate(timeout=300) for one in started]
+    finally:
+        for one in started:
+            one.kill()
+    return [(one.returncode, *both) for one, both in zip(started, printed, strict=True)]
+
+
+def torchrun(*words: str, **environment: str) -> list[tuple[int, str, str]]:
+    """Two agents of two processes each, as on two machines."""
+    run = ["-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
+    run += ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
+    return finish([[*run, "--node-rank", node, *PROGRAM, *words] for node in ("0", "1")], [environment] * 2)
+
+
+def srun(*words: str) -> list[tuple[int, str, str]]:
+    """Two processes with what srun tells those of two nodes."""
+    common = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "1", "SLURM_NNODES": "2"}
+    common |= {"SLURM_JOB_ID": "1", "SLURM_NODELIST": "127.0.0.1", "SLURM_LOCALID": "0"}
+    common |= {"MASTER_PORT": str(free_port())}
+    places = [{**common, "SLURM_PROCID": one, "SLURM_NODEID": one} for one in ("0", "1")]
+    return finish([[*PROGRAM, *words]] * 2, places)
+
+
+def outcome(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    place = folder / WEIGHTED.name / "seed-0"
+    return json.loads((place / "result.json").read_text()), load_checkpoint(place / "checkpoint.pt")
+
+
+def assert_as_one(found: tuple[dict[str, Any], dict[str, Any]], alone: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    """Losses, weights, statistics and metrics."""
+    (result, state), (expected, wanted) = found, alone
+    assert len(state["curve"]) == len(wanted["curve"]) == 3
+    for ours, theirs in zip(state["curve"], wanted["curve"], strict=True):
+        for name in ("train_loss", "train_total", "valid_loss"):
+            assert ours[name] == pytest.approx(theirs[name], abs=1e-5)
+    assert any("running_var" in name for name in wanted["model"])
+    torch.testing.assert_close(state["model"], wanted["model"], rtol=1e-5, atol=1e-5)
+    assert result["metrics"]["test_loss"] == pytest.approx(expected["metrics"]["test_loss"], abs=1e-5)
+    assert result["metrics"]["best_epoch_loss"] == expected["metrics"]["best_epoch_loss"]
+
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    found = []
-    for name, options in (("one", CPU), ("two", TWO)):
-        folder = tmp_path_factory.mktemp(name)
-        (result,) = run_quietly(PRECISE, folder, options=options)
-        found.append((result, load_checkpoint(folder / PRECISE.name / "seed-0" / "checkpoint.pt")))
-        assert json.loads((folder / PRECISE.name / "seed-0" / "result.json").read_text()) == result
-    return found
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("alone")
+    run_quietly(WEIGHTED, folder)
+    return outcome(folder)
 
 
-def test_losses_agree_over_all_epochs(both: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    (_, one), (_, two) = both
-    assert len(one["curve"]) == len(two["curve"]) == 3
-    for first, second in zip(one["curve"], two["curve"], strict=True):
-        for name in ("train_loss", "train_total", "valid_loss"):
-            assert first[name] == pytest.approx(second[name], abs=1e-5)
+def test_a_run_goes_on_under_torchrun_after_one_process_of_ours_died(
+    alone: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends as one process would have ended."""
+    with monkeypatch.context() as during:
+        during.setenv("DIES_IN", "1")
+        with pytest.raises(RunError, match=r"^Expected all 2 processes to go on \(got: process 1 .* SIGKILL\); the last"):
+            run_quietly(WEIGHTED, tmp_path, options=TWO)
+    assert load_checkpoint(tmp_path / WEIGHTED.name / "seed-0" / "checkpoint.pt")["step"] == 3
+    first, second = torchrun("--resume", "--out", str(tmp_path))
+    assert (first[0], second[0]) == (0, 0), first[2] + second[2]
+    assert "test_loss" in first[1]
+    assert "test_loss" not in second[1]
+    result, _ = found = outcome(tmp_path)
+    assert result["processes"] == 4
+    assert_as_one(found, alone)
 
 
-def test_weights_and_statistics_agree(both: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    (_, one), (_, two) = both
-    assert one["model"].keys() == two["model"].keys()
-    assert any("running_var" in name for name in one["model"])
-    for name, value in one["model"].items():
-        torch.testing.assert_close(two["model"][name], value, rtol=1e-4, atol=1e-4, msg=name)
+@IN_CI
+def test_one_that_dies_brings_all_down_under_torchrun(
+    alone: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path
+) -> None:
+    """The message says which; the run goes on with two processes of ours."""
+    first, second = torchrun("--out", str(tmp_path), DIES_IN="3")
+    assert 0 not in (first[0], second[0])
+    assert "Signal 9 (SIGKILL)" in second[2]
+    assert "rank      : 3" in second[2]
+    assert "RunError: Expected all 4 processes to go on (got, in process 0, that another one ended" in first[2]
+    assert load_checkpoint(tmp_path / WEIGHTED.name / "seed-0" / "checkpoint.pt")["step"] == 3
+    run_quietly(WEIGHTED, tmp_path, options=TWO, resume=True)
+    assert_as_one(outcome(tmp_path), alone)
 
 
-def test_metrics_agree(both: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    (one, _), (two, _) = both
-    assert two["metrics"]["test_loss"] == pytest.approx(one["metrics"]["test_loss"], abs=1e-4)
-    assert two["metrics"]["best_epoch_loss"] == one["metrics"]["best_epoch_loss"]
+@IN_CI
+def test_compiled_steps_in_tasks_of_srun(alone: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path) -> None:
+    first, second = srun("--compile", "--out", str(tmp_path))
+    assert (first[0], second[0]) == (0, 0), first[2] + second[2]
+    assert_as_one(outcome(tmp_path), alone)
+    first, second = srun("--out", str(tmp_path))
+    assert (first[0], second[0]) == (1, 1)
+    for one in (first, second):
+        assert "to be empty, or to resume" in one[2]
 
 
 def test_errors_of_the_processes_are_typed(tmp_path: Path) -> None:
