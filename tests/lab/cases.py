@@ -26,6 +26,7 @@ from probsym.lab.recipes.graphs import Classification, as_examples
 from probsym.lab.run import Options, load_run, make_fabric, run
 from probsym.lab.separation import SeparationRecipe
 from probsym.lab.training import Training, make_engine
+from probsym.ops.masked_batch_norm import MaskedBatchNorm
 
 NODES = 12
 SETTINGS = Settings(epochs=3, batch_size=10, learning_rate=3e-3, clip=0.1, samples=2, eval_samples=3)
@@ -121,6 +122,22 @@ def build_precise(settings: Settings) -> nn.Module:
     return build(settings).double()
 
 
+class Normed(nn.Module):
+    """A base with statistics of the batch, and little to compile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = bases.MLP([NODES * NODES + 2 * NODES, 8])
+        self.norm, self.last = MaskedBatchNorm(8), nn.Linear(8, 1)
+
+    def forward(self, features: Tensor, adjacency: Tensor) -> Tensor:
+        return self.last(self.norm(self.first(features, adjacency)).relu()).squeeze(-1)
+
+
+def build_normed(settings: Settings) -> nn.Module:
+    return symmetrized_graphs(Normed(), "ga", settings, "").double()
+
+
 def build_plain(settings: Settings) -> nn.Module:
     return Plain()
 
@@ -148,6 +165,7 @@ PLAIN = Recipe("tiny/plain", Tiny, build_plain, SETTINGS)
 SMOOTH = replace(SETTINGS, tau=1.0, learning_rate=1e-3, batch_size=20)
 PRECISE = Recipe("tiny/precise", Precise, build_precise, SMOOTH)
 WEIGHTED = Recipe("tiny/weighted", Weighted, build_precise, SMOOTH)
+NORMED = Recipe("tiny/normed", Weighted, build_normed, replace(SMOOTH, entropy=0.0))
 DROPOUT = Recipe("tiny/mlp-dropout", Tiny, partial(build, dropout=0.5), SETTINGS)
 FAILING = Recipe("tiny/failing", Failing, build, SETTINGS)
 METHODS = {
@@ -167,7 +185,7 @@ SEPARATION = SeparationRecipe(
     calibrated_models=1,
     calibrated_draws=20,
 )
-RECIPES = {one.name: one for one in (*METHODS.values(), PLAIN, DROPOUT, FAILING, WEIGHTED, SEPARATION)}
+RECIPES = {one.name: one for one in (*METHODS.values(), PLAIN, DROPOUT, FAILING, WEIGHTED, NORMED, SEPARATION)}
 
 
 def quiet() -> Console:

@@ -17,18 +17,20 @@ import torch
 
 from probsym.errors import NonFiniteError, RunError
 from probsym.lab.checkpoint import load_checkpoint
-from tests.lab.cases import CPU, FAILING, WEIGHTED, run_quietly
+from probsym.lab.recipe import Recipe
+from tests.lab.cases import CPU, FAILING, NORMED, WEIGHTED, run_quietly
 from tests.symmetrized_cases import IN_CI
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = replace(CPU, processes=2)
-PROGRAM = ("-m", "tests.lab.program", "train", WEIGHTED.name, "--device", "cpu", "--checkpoint-every", "0")
+PROGRAM = ("-m", "tests.lab.program", "train", "--device", "cpu", "--checkpoint-every", "0")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed"),
 ]
 
-Story = dict[str, tuple[dict[str, Any], dict[str, Any]]]
+Outcome = tuple[dict[str, Any], dict[str, Any]]
+"""A result, and the checkpoint behind it."""
 
 
 def free_port() -> int:
@@ -75,12 +77,12 @@ def srun(*words: str) -> list[tuple[int, str, str]]:
     return finish([[*PROGRAM, *words]] * 2, places)
 
 
-def outcome(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    place = folder / WEIGHTED.name / "seed-0"
+def outcome(folder: Path, recipe: Recipe = WEIGHTED) -> Outcome:
+    place = folder / recipe.name / "seed-0"
     return json.loads((place / "result.json").read_text()), load_checkpoint(place / "checkpoint.pt")
 
 
-def assert_as_one(found: tuple[dict[str, Any], dict[str, Any]], alone: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def assert_as_one(found: Outcome, alone: Outcome) -> None:
     """Losses, weights, statistics and metrics."""
     (result, state), (expected, wanted) = found, alone
     assert len(state["curve"]) == len(wanted["curve"]) == 3
@@ -94,14 +96,14 @@ def assert_as_one(found: tuple[dict[str, Any], dict[str, Any]], alone: tuple[dic
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     folder = tmp_path_factory.mktemp("alone")
     run_quietly(WEIGHTED, folder)
     return outcome(folder)
 
 
 def test_a_run_goes_on_under_torchrun_after_one_process_of_ours_died(
-    alone: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends as one process would have ended."""
     with monkeypatch.context() as during:
@@ -109,7 +111,7 @@ def test_a_run_goes_on_under_torchrun_after_one_process_of_ours_died(
         with pytest.raises(RunError, match=r"^Expected all 2 processes to go on \(got: process 1 .* SIGKILL\); the last"):
             run_quietly(WEIGHTED, tmp_path, options=TWO)
     assert load_checkpoint(tmp_path / WEIGHTED.name / "seed-0" / "checkpoint.pt")["step"] == 3
-    first, second = torchrun("--resume", "--out", str(tmp_path))
+    first, second = torchrun(WEIGHTED.name, "--resume", "--out", str(tmp_path))
     assert (first[0], second[0]) == (0, 0), first[2] + second[2]
     assert "test_loss" in first[1]
     assert "test_loss" not in second[1]
@@ -119,11 +121,9 @@ def test_a_run_goes_on_under_torchrun_after_one_process_of_ours_died(
 
 
 @IN_CI
-def test_one_that_dies_brings_all_down_under_torchrun(
-    alone: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path
-) -> None:
+def test_one_that_dies_brings_all_down_under_torchrun(alone: Outcome, tmp_path: Path) -> None:
     """The message says which; the run goes on with two processes of ours."""
-    first, second = torchrun("--out", str(tmp_path), DIES_IN="3")
+    first, second = torchrun(WEIGHTED.name, "--out", str(tmp_path), DIES_IN="3")
     assert 0 not in (first[0], second[0])
     assert "Signal 9 (SIGKILL)" in second[2]
     assert "rank      : 3" in second[2]
@@ -134,14 +134,19 @@ def test_one_that_dies_brings_all_down_under_torchrun(
 
 
 @IN_CI
-def test_compiled_steps_in_tasks_of_srun(alone: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path) -> None:
-    first, second = srun("--compile", "--out", str(tmp_path))
+def test_compiled_steps_in_tasks_of_srun(tmp_path: Path) -> None:
+    run_quietly(NORMED, tmp_path / "alone")
+    first, second = srun(NORMED.name, "--compile", "--out", str(tmp_path / "two"))
     assert (first[0], second[0]) == (0, 0), first[2] + second[2]
-    assert_as_one(outcome(tmp_path), alone)
-    first, second = srun("--out", str(tmp_path))
-    assert (first[0], second[0]) == (1, 1)
-    for one in (first, second):
-        assert "to be empty, or to resume" in one[2]
+    assert_as_one(outcome(tmp_path / "two", NORMED), outcome(tmp_path / "alone", NORMED))
+
+
+@IN_CI
+def test_what_the_first_process_refuses_all_refuse(tmp_path: Path) -> None:
+    (tmp_path / WEIGHTED.name / "seed-0" / "taken").mkdir(parents=True)
+    for code, _, said in srun(WEIGHTED.name, "--out", str(tmp_path)):
+        assert code == 1
+        assert "to be empty, or to resume" in said
 
 
 def test_errors_of_the_processes_are_typed(tmp_path: Path) -> None:
