@@ -83,7 +83,11 @@ class Weighted(Precise):
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         self.calls += output.requires_grad
-        if self.calls == 4 and distributed.is_initialized() and os.environ.get("DIES_IN") == str(distributed.get_rank()):
+        if (
+            self.calls == 4
+            and distributed.is_initialized()
+            and os.environ.get("DIES_IN") == str(distributed.get_rank())
+        ):
             os.kill(os.getpid(), signal.SIGKILL)
         weights = 1 + 3 * targets
         each = binary_cross_entropy_with_logits(output, targets, reduction="none")

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +14,9 @@ from probsym.errors import NonFiniteError, RunError
 from probsym.lab.checkpoint import load_checkpoint
 from probsym.lab.recipe import Recipe
 from tests.lab.cases import CPU, FAILING, NORMED, WEIGHTED, run_quietly
+from tests.side_by_side import finish, free_port
 from tests.symmetrized_cases import IN_CI
 
-ROOT = Path(__file__).resolve().parents[2]
 TWO = replace(CPU, processes=2)
 PROGRAM = ("-m", "tests.lab.program", "train", "--device", "cpu", "--checkpoint-every", "0")
 pytestmark = [
@@ -31,34 +26,6 @@ pytestmark = [
 
 Outcome = tuple[dict[str, Any], dict[str, Any]]
 """A result, and the checkpoint behind it."""
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def finish(commands: Sequence[Sequence[str]], environments: Sequence[dict[str, str]]) -> list[tuple[int, str, str]]:
-    """Start programs side by side and wait for them: exit codes, and what they printed."""
-    common = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
-    started = [
-        subprocess.Popen(
-            [sys.executable, *command],
-            env={**common, **more},
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for command, more in zip(commands, environments, strict=True)
-    ]
-    try:
-        printed = [one.communicate(timeout=300) for one in started]
-    finally:
-        for one in started:
-            one.kill()
-    return [(one.returncode, *both) for one, both in zip(started, printed, strict=True)]
 
 
 def torchrun(*words: str, **environment: str) -> list[tuple[int, str, str]]:
@@ -108,7 +75,9 @@ def test_a_run_goes_on_under_torchrun_after_one_process_of_ours_died(
     """It ends as one process would have ended."""
     with monkeypatch.context() as during:
         during.setenv("DIES_IN", "1")
-        with pytest.raises(RunError, match=r"^Expected all 2 processes to go on \(got: process 1 .* SIGKILL\); the last"):
+        with pytest.raises(
+            RunError, match=r"^Expected all 2 processes to go on \(got: process 1 .* SIGKILL\); the last"
+        ):
             run_quietly(WEIGHTED, tmp_path, options=TWO)
     assert load_checkpoint(tmp_path / WEIGHTED.name / "seed-0" / "checkpoint.pt")["step"] == 3
     first, second = torchrun(WEIGHTED.name, "--resume", "--out", str(tmp_path))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from lightning.fabric.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
+import torch
+from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 
 from probsym.errors import RunError
 
@@ -52,8 +55,8 @@ def count_processes(wanted: int | None) -> int:
 
 
 def lost_another(error: Exception) -> bool:
-    """Whether an error says that another process could not be reached."""
-    return "gloo" in str(error) or "NCCL" in str(error) or "Connection" in str(error)
+    """Whether an error says that another process could not be reached; gloo has no class of its own for that."""
+    return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
 
 
 def _even(by: str, environment: ClusterEnvironment, processes: int, nodes: int) -> Launch | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from lightning.fabric import Fabric
-from lightning.fabric.plugins.environments import LightningEnvironment
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from rich.console import Console
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
