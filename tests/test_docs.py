@@ -16,11 +16,22 @@ from probsym.lab.paper import TABLES
 from probsym.lab.report import load_results
 from probsym.lab.report.comparison import LEGEND
 from probsym.lab.report.paper_tables import paper_grid
+from tests.side_by_side import finish, free_port
+from tests.symmetrized_cases import IN_CI
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(path for path in DOCS.rglob("*.md") if "gallery" not in path.parts)]
-WITH_NAMES = ("averages.md", "gradients.md", "inference.md", "nets.md", "potentials.md", "tools.md", "training.md")
+WITH_NAMES = (
+    "averages.md",
+    "gradients.md",
+    "inference.md",
+    "nets.md",
+    "potentials.md",
+    "processes.md",
+    "tools.md",
+    "training.md",
+)
 """Pages whose code needs more than it says; they have tests of their own."""
 BENCHMARKS = ROOT / "results" / "benchmarks"
 
@@ -114,6 +125,24 @@ def test_the_code_about_training_runs_in_a_loop_in_lightning_and_in_hugging_face
         found = names[trained]
         model = found if trained == "model" else found.model if trained == "classifier" else found.model.model
         assert loss(model) < before - 0.05, trained
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
+@pytest.mark.parametrize("sharded", [False, pytest.param(True, marks=IN_CI)])
+def test_loops_in_two_processes_end_as_in_one(sharded: bool, tmp_path: Path) -> None:
+    first, *loops = re.findall(r"```python\n(.*?)```", (DOCS / "processes.md").read_text(), re.S)
+    precise = "import torch\ntorch.set_default_dtype(torch.float64)\n"
+    found = []
+    for world, loop in ((1, loops[0]), (2, loops[sharded])):
+        folder = tmp_path / str(world)
+        folder.mkdir()
+        (folder / "train.py").write_text(precise + first + loop)
+        common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world)}
+        ended = finish([["train.py"]] * world, [{**common, "RANK": str(rank)} for rank in range(world)], folder)
+        assert [code for code, _, _ in ended] == [0] * world, ended
+        found.append(torch.load(folder / "model.pt", weights_only=True))
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-6)
 
 
 def test_the_code_about_nets_runs() -> None:

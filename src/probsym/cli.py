@@ -76,7 +76,9 @@ def train(
     seed: Annotated[list[int] | None, typer.Option(help="May be given several times; 0 if not given.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with interrupted runs; pass over finished ones.")] = False,
     device: Device = "auto",
-    processes: Annotated[int, typer.Option(min=1, help="Processes that train together.")] = 1,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="That train together; 1, or as torchrun or srun started, if not given.")
+    ] = None,
     precision: Precision = "32-true",
     compile: Annotated[bool, typer.Option(help="Compile the forward pass.")] = False,
     capture: Annotated[bool, typer.Option(help="Run whole steps as CUDA graphs.")] = False,

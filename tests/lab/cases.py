@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from probsym import bases
 from probsym.data import decorated_cycles
@@ -23,6 +26,7 @@ from probsym.lab.recipes.graphs import Classification, as_examples
 from probsym.lab.run import Options, load_run, make_fabric, run
 from probsym.lab.separation import SeparationRecipe
 from probsym.lab.training import Training, make_engine
+from probsym.ops.masked_batch_norm import MaskedBatchNorm
 
 NODES = 12
 SETTINGS = Settings(epochs=3, batch_size=10, learning_rate=3e-3, clip=0.1, samples=2, eval_samples=3)
@@ -68,6 +72,28 @@ class Precise(Tiny):
         return super().metrics(output.double(), targets)
 
 
+class Weighted(Precise):
+    """A loss of the whole batch that is no mean over its examples, and a process that dies in its fourth step if asked.
+
+    `DIES_IN` names the process.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def loss(self, output: Tensor, targets: Tensor) -> Tensor:
+        self.calls += output.requires_grad
+        if (
+            self.calls == 4
+            and distributed.is_initialized()
+            and os.environ.get("DIES_IN") == str(distributed.get_rank())
+        ):
+            os.kill(os.getpid(), signal.SIGKILL)
+        weights = 1 + 3 * targets
+        each = binary_cross_entropy_with_logits(output, targets, reduction="none")
+        return (weights * each).sum() / weights.sum()
+
+
 class Failing(Tiny):
     """A loss that is NaN from the ninth call on, in the third epoch; so are its gradients."""
 
@@ -100,6 +126,22 @@ def build_precise(settings: Settings) -> nn.Module:
     return build(settings).double()
 
 
+class Normed(nn.Module):
+    """A base with statistics of the batch, and little to compile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = bases.MLP([NODES * NODES + 2 * NODES, 8])
+        self.norm, self.last = MaskedBatchNorm(8), nn.Linear(8, 1)
+
+    def forward(self, features: Tensor, adjacency: Tensor) -> Tensor:
+        return self.last(self.norm(self.first(features, adjacency)).relu()).squeeze(-1)
+
+
+def build_normed(settings: Settings) -> nn.Module:
+    return symmetrized_graphs(Normed(), "ga", settings, "").double()
+
+
 def build_plain(settings: Settings) -> nn.Module:
     return Plain()
 
@@ -126,6 +168,8 @@ PLAIN = Recipe("tiny/plain", Tiny, build_plain, SETTINGS)
 # at a small tau training is chaotic: what differs in the last digit is ten times as large after every step
 SMOOTH = replace(SETTINGS, tau=1.0, learning_rate=1e-3, batch_size=20)
 PRECISE = Recipe("tiny/precise", Precise, build_precise, SMOOTH)
+WEIGHTED = Recipe("tiny/weighted", Weighted, build_precise, SMOOTH)
+NORMED = Recipe("tiny/normed", Weighted, build_normed, replace(SMOOTH, entropy=0.0))
 DROPOUT = Recipe("tiny/mlp-dropout", Tiny, partial(build, dropout=0.5), SETTINGS)
 FAILING = Recipe("tiny/failing", Failing, build, SETTINGS)
 METHODS = {
@@ -145,7 +189,7 @@ SEPARATION = SeparationRecipe(
     calibrated_models=1,
     calibrated_draws=20,
 )
-RECIPES = {one.name: one for one in (*METHODS.values(), PLAIN, DROPOUT, FAILING, SEPARATION)}
+RECIPES = {one.name: one for one in (*METHODS.values(), PLAIN, DROPOUT, FAILING, WEIGHTED, NORMED, SEPARATION)}
 
 
 def quiet() -> Console:

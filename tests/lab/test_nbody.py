@@ -177,9 +177,9 @@ def test_losses_of_a_step_compile_in_one_graph(name: str) -> None:
     engine = small_engine(name)
     batch = engine.data.train
     noise = engine._noise(engine.model, batch)
-    wanted = engine._losses(batch, noise)
+    wanted = engine._losses(batch, noise, batch.targets)
     torch._dynamo.reset()
-    found = torch.compile(engine._losses, backend="aot_eager", fullgraph=True)(batch, noise)
+    found = torch.compile(engine._losses, backend="aot_eager", fullgraph=True)(batch, noise, batch.targets)
     found[0].backward()
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from probsym.errors import RunError
 from probsym.lab.capture import Captured
+from probsym.lab.collectives import average_gradients, copy_from_first, gathered
 from probsym.lab.examples import Examples, Splits, Stored
 from probsym.lab.kept_weights import KeptWeights
 from probsym.lab.recipe import Settings, Task
@@ -33,11 +33,13 @@ class Engine:
     """Steps over data that live on the device.
 
     Draws of step i are a function of the seed and of i, and are made for the whole batch in every process, of which
-    each takes its part: neither an interruption nor the number of processes changes them. Dropout differs by process.
+    each takes its part: neither an interruption nor the number of processes changes them. The loss is that of the whole
+    batch, whose outputs all processes see, so it need not be a mean over examples. Dropout differs by process.
 
     Args:
         seed: from which the model has its weights, if any: a training of that seed begins with them.
-        compile: whether the forward pass and the loss of a step are compiled, as one graph.
+        compile: whether the forward pass and the loss of a step are compiled, as one graph; of several processes, the
+            forward pass alone.
         capture: whether whole steps are CUDA graphs.
 
     `kept_weights` are what can be told of earlier weights, where the model comes from a run.
@@ -66,8 +68,6 @@ class Engine:
                 f"Expected batch_size to be at most {LARGEST_BATCH} times the {data.train.size} examples to learn from "
                 f"(got {settings.batch_size})"
             )
-        if compile and self.world > 1:
-            raise RunError(f"Expected one process to compile for (got {self.world})")
         if compile and task.differentiates is not None:
             # torch 2.13 traces a gradient inside, but leaves out part of what custom functions give it, without a word
             raise RunError(f"Expected no compiled steps where forces are in the loss (got task {task.name!r})")
@@ -77,15 +77,17 @@ class Engine:
         self.seed = seed
         self.initial = {} if seed is None else {name: one.clone() for name, one in model.state_dict().items()}
         self.model = model.to(self.device)
-        called = self.model.estimator() if isinstance(self.model, Symmetrized) else self.model
-        self.module: nn.Module = DistributedDataParallel(called) if self.world > 1 else called
+        self.module: nn.Module = self.model.estimator() if isinstance(self.model, Symmetrized) else self.model
         self.average = [one.detach().clone() for one in self.model.parameters()] if settings.averaging else None
         self._blend = get_ema_multi_avg_fn(settings.averaging)
         self.optimiser = self._optimiser(capture)
         self.generator = torch.Generator(self.device)
-        self.losses: Callable[[Examples, Noise | None], Tensor] = self._losses
-        if compile:
+        self.outputs: Callable[[Examples, Noise | None], tuple[Tensor, Tensor | None]] = self._outputs
+        self.losses: Callable[[Examples, Noise | None, Tensor], Tensor] = self._losses
+        if compile and self.world == 1:
             self.losses = torch.compile(self._losses, fullgraph=True, dynamic=False, options=dict(COMPILER))
+        elif compile:
+            self.outputs = torch.compile(self._outputs, fullgraph=True, dynamic=False, options=dict(COMPILER))
         self._step: Callable[[Tensor], Tensor] = self._train
         self._evaluations: dict[tuple[int, int, int | None], Callable[[Tensor], Tensor]] = {}
         self.capture = capture
@@ -143,6 +145,8 @@ class Engine:
     def start(self, weights: dict[str, Tensor]) -> None:
         """Begin a training with these weights: they are also the first average, and the optimiser knows nothing."""
         self.model.load_state_dict(weights)
+        if self.world > 1:  # machines that are not alike may differ in the last digit of what a seed gives
+            copy_from_first(self.model.state_dict().values())
         self._set_average([one.detach() for one in self.model.parameters()])
         self.fresh_optimiser()
 
@@ -211,14 +215,16 @@ class Engine:
     def _train(self, index: Tensor) -> Tensor:
         self.optimiser.zero_grad(set_to_none=True)
         batch = self.data.train.take(index)
-        noise = self._noise(self.model, batch)
+        noise, targets = self._noise(self.model, batch), batch.targets
         if self.world > 1:
             share = len(index) // self.world
             start = self.fabric.global_rank * share
             batch = batch.take(slice(start, start + share))
             noise = None if noise is None else noise.rows(start, start + share)
-        found = self.losses(batch, noise)
+        found = self.losses(batch, noise, targets)
         self.fabric.backward(found[0])
+        if self.world > 1:
+            average_gradients(self.model.parameters())
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
         self.optimiser.step()
@@ -227,17 +233,23 @@ class Engine:
         found = found.detach()
         return self.fabric.all_reduce(found, reduce_op="mean") if self.world > 1 else found  # type: ignore[return-value]
 
-    def _losses(self, batch: Examples, noise: Noise | None) -> Tensor:
+    def _losses(self, batch: Examples, noise: Noise | None, targets: Tensor) -> Tensor:
+        """The total loss, its entropy over this process' part of the batch, and the task's own, over all of it."""
+        with self.fabric.autocast():
+            output, entropy = self.outputs(batch, noise)
+            own = self.task.loss(gathered(output) if self.world > 1 else output, targets)
+            total = own if entropy is None else own + self.settings.entropy * entropy
+        return torch.stack([total.float(), own.float()])
+
+    def _outputs(self, batch: Examples, noise: Noise | None) -> tuple[Tensor, Tensor | None]:
+        """The outputs as the loss sees them, and the entropy if it is part of that."""
         inputs = self._inputs(batch)
         with self.fabric.autocast():
-            if isinstance(self.model, Symmetrized):
-                estimate = self.module(*inputs, mask=batch.mask, noise=noise, index=batch.ids)
-                own = self.task.loss(self._with_forces(estimate.mean, inputs), batch.targets)
-                total = own + self.settings.entropy * estimate.losses["entropy"] if self.settings.entropy else own
-            else:
-                output = self._with_forces(self.module(*inputs, mask=batch.mask), inputs)
-                own = total = self.task.loss(output, batch.targets)
-        return torch.stack([total.float(), own.float()])
+            if not isinstance(self.model, Symmetrized):
+                return self._with_forces(self.module(*inputs, mask=batch.mask), inputs), None
+            estimate = self.module(*inputs, mask=batch.mask, noise=noise, index=batch.ids)
+            output = self._with_forces(estimate.mean, inputs)
+        return output, estimate.losses["entropy"] if self.settings.entropy else None
 
     def _inputs(self, batch: Examples) -> tuple[Tensor, ...]:
         """Those of a batch, the one that the task differentiates in ready for it."""

@@ -13,17 +13,19 @@ from typing import Any
 
 import torch
 from lightning.fabric import Fabric
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from rich.console import Console
-from torch.multiprocessing.spawn import ProcessRaisedException
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from probsym import errors
 from probsym._internal.json_file import read_json
 from probsym._internal.progress import Show
-from probsym.errors import RunError
+from probsym.errors import ProbsymError, RunError
 from probsym.lab.checkpoint import clear_partials, load_checkpoint
 from probsym.lab.engine import Engine
 from probsym.lab.json_with_table import mend_table
 from probsym.lab.kept_weights import KeptWeights, epochs_in
+from probsym.lab.launch import GO_ON, count_processes, launched, lost_another
 from probsym.lab.paper import paper_number
 from probsym.lab.progress import shown
 from probsym.lab.provenance import provenance
@@ -50,7 +52,8 @@ class Options:
 
     Args:
         device: "cpu", "cuda" or "auto".
-        processes: that train together, each on its own device or core.
+        processes: that train together, each on its own device or core; None for as many as torchrun or srun started,
+            or one.
         precision: "32-true"; "tf32", the same with TF32 products where the device has them; or "bf16-mixed".
         compile, capture: as for `Engine`.
         checkpoint_every: seconds, as for `Training`.
@@ -58,7 +61,7 @@ class Options:
     """
 
     device: str = "auto"
-    processes: int = 1
+    processes: int | None = 1
     precision: str = "32-true"
     compile: bool = False
     capture: bool = False
@@ -75,15 +78,19 @@ def make_fabric(options: Options) -> Fabric:
     cuda = torch.cuda.is_available()
     if options.device == "cuda" and not cuda:
         raise RunError("Expected a CUDA device (got none)")
+    processes, by_others = count_processes(options.processes), launched()
+    here = by_others.per_node if by_others else processes
     most = PROCESSES_PER_CORE * (os.cpu_count() or 1)
-    if options.processes > most:
-        raise RunError(f"Expected at most {most} processes on {os.cpu_count()} cores (got {options.processes})")
+    if here > most:
+        raise RunError(f"Expected at most {most} processes on {os.cpu_count()} cores (got {here})")
     _set_products(options)
     try:
         return Fabric(
             accelerator="cuda" if cuda and options.device != "cpu" else "cpu",
-            devices=options.processes,
-            strategy="ddp_spawn" if options.processes > 1 else "auto",
+            devices=here,
+            num_nodes=by_others.nodes if by_others else 1,
+            strategy="auto" if processes == 1 else "ddp" if by_others else "ddp_spawn",
+            plugins=by_others.environment if by_others else LightningEnvironment(),
             precision="32-true" if options.precision == "tf32" else options.precision,  # type: ignore[arg-type]
         )
     except (TypeError, ValueError) as error:
@@ -107,26 +114,28 @@ def run(
 ) -> list[dict[str, Any]]:
     """Run a recipe for every seed, in `FOLDER/RECIPE/seed-N`; the results, which are also written there.
 
-    A seed that has a result already is refused, or passed over with `resume`; one that was interrupted goes on.
+    A seed that has a result already is refused, or passed over with `resume`; one that was interrupted goes on. Of the
+    processes that torchrun or srun started, the first returns the results and the others nothing.
     """
     options = options or Options()
     folders = {seed: folder / recipe.name / f"seed-{seed}" for seed in seeds}
-    plain = options.processes == 1 and options.precision == "32-true" and options.keep_every is None
+    processes = count_processes(options.processes)
+    plain = processes == 1 and options.precision == "32-true" and options.keep_every is None
     if isinstance(recipe, SeparationRecipe) and not plain:
         raise RunError(
             f"Expected {recipe.name} to run in one process, in 32-true and without weights to keep (got {options})"
         )
-    job = Job(recipe, folders, recipe.settings.changed(changes), options, results)
+    job = Job(recipe, folders, recipe.settings.changed(changes), options, results, resume)
     fabric = make_fabric(options)
-    kept = {seed: result_path(results, recipe.name, seed, job.changed) for seed in seeds} if results else {}
-    _make_places(recipe.name, folders, kept, resume)
-    if options.processes == 1:
-        return job(fabric, console or Console())
+    if processes == 1 or launched():
+        fabric.launch()
+        return job(fabric, console)
     try:
-        fabric.launch(job)
+        return fabric.launch(job)
     except ProcessRaisedException as error:
         raise _same_error(str(error).strip().splitlines()[-1]) from error
-    return [read_run(one) for one in folders.values()]
+    except ProcessExitedException as error:
+        raise RunError(f"Expected all {processes} processes to go on (got: {error}); {GO_ON}") from error
 
 
 def _make_places(name: str, folders: Mapping[int, Path], kept: Mapping[int, Path], resume: bool) -> None:
@@ -160,20 +169,46 @@ class Job:
         settings: Settings,
         options: Options,
         results: Path | None,
+        resume: bool,
     ) -> None:
         self.recipe, self.folders, self.settings = recipe, folders, settings
-        self.options, self.results = options, results
+        self.options, self.results, self.resume = options, results, resume
         self.changed = settings.differences(recipe.settings)
         self.engine: Engine | None = None
 
     def __call__(self, fabric: Fabric, console: Console | None = None) -> list[dict[str, Any]]:
         _set_products(self.options)  # once more: this may be a process of its own
-        console = console or Console(quiet=not fabric.is_global_zero)
-        return [self._one(fabric, seed, folder, console) for seed, folder in self.folders.items()]
+        if console is None or not fabric.is_global_zero:
+            console = Console(quiet=not fabric.is_global_zero)
+        try:
+            self._make_places(fabric)
+            found = [self._one(fabric, seed, folder, console) for seed, folder in self.folders.items()]
+        except RuntimeError as error:
+            if fabric.world_size == 1 or isinstance(error, ProbsymError) or not lost_another(error):
+                raise
+            raise RunError(
+                f"Expected all {fabric.world_size} processes to go on (got, in process {fabric.global_rank}, that "
+                f"another one ended or cannot be reached); {GO_ON}"
+            ) from error
+        return found if fabric.is_global_zero else []
+
+    def _make_places(self, fabric: Fabric) -> None:
+        """Make the folders, in the first process; what it refuses, all refuse."""
+        refused: str | None = None
+        if fabric.is_global_zero:
+            name, results = self.recipe.name, self.results
+            kept = {seed: result_path(results, name, seed, self.changed) for seed in self.folders} if results else {}
+            try:
+                _make_places(name, self.folders, kept, self.resume)
+            except RunError as error:
+                refused = str(error)
+        refused = fabric.broadcast(refused)
+        if refused is not None:
+            raise RunError(refused)
 
     def _one(self, fabric: Fabric, seed: int, folder: Path, console: Console) -> dict[str, Any]:
         path, curve_path = folder / "result.json", folder / "curve.csv"
-        if path.exists():
+        if fabric.broadcast(path.exists()):  # what the first process sees: a folder on a network has many views
             result = read_run(folder)
             if settings_of(result, folder) != self.settings:
                 raise RunError(f"Expected the run in {folder} to have the same settings (got {result['settings']})")
@@ -239,6 +274,7 @@ class Job:
             "settings": asdict(settings),
             "changed": self.changed,
             "precision": options.precision,
+            "processes": fabric.world_size,
             "wall_seconds": round(before + time.perf_counter() - start, 1),
             **origin,
         }

@@ -57,8 +57,7 @@ class Training:
         engine: on which to train. It can serve one seed after the other.
         seed: from which those of initialisation, order and draws are derived.
         folder: of the checkpoint.
-        every: seconds between checkpoints, for which several processes wait until the end of an epoch; 0 for one after
-            every step.
+        every: seconds between checkpoints; 0 for one after every step. Of several processes the first writes them.
         keep_every: epochs from one file of kept weights to the next, the first before training; the last epoch's are
             kept whatever it is. None keeps none, or goes on as the checkpoint says.
         precision: in which the engine works, by name; a run goes on in no other. None asks for nothing.
@@ -90,9 +89,19 @@ class Training:
         return self.progress.step // self.engine.steps_per_epoch
 
     def resume(self) -> bool:
-        """Go back to the last checkpoint, if there is one."""
-        if not self.path.exists():
-            return False
+        """Go back to the last checkpoint, if there is one; several processes must all find the same."""
+        there = self.path.exists()
+        if there:
+            self._load()
+        step = self.engine.fabric.broadcast(self.progress.step)
+        if step != self.progress.step:
+            raise RunError(
+                f"Expected {self.path} to be the same file for all processes, after {step} steps (got one after "
+                f"{self.progress.step} in process {self.engine.fabric.global_rank}, or none)"
+            )
+        return there
+
+    def _load(self) -> None:
         state = load_checkpoint(self.path, self.engine.device)
         wanted = {"recipe": self.recipe.name, "seed": self.seed, "settings": asdict(self.settings)}
         wanted |= {"built": self.built, "data": self.engine.task.source}
@@ -118,7 +127,6 @@ class Training:
             self.progress = progress
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as error:
             raise RunError(f"Expected {self.path} to be a checkpoint of this model (got: {error})") from error
-        return True
 
     def _check(self, progress: Progress) -> None:
         """Refuse numbers that no training of this length has."""
@@ -166,8 +174,7 @@ class Training:
                         break
                     if request.asked and engine.world == 1:
                         self._stop(start, sums)
-                    due = engine.world == 1 and time.perf_counter() - saved >= self.every
-                    if due or self.every == 0:
+                    if time.perf_counter() - saved >= self.every:
                         self._save(start, sums)
                         saved = time.perf_counter()
                 self._end_epoch(epoch, sums, start)
@@ -175,9 +182,9 @@ class Training:
                 sums.zero_()
                 if show is not None:
                     show(epoch + 1, self.settings.epochs, progress.curve[-1])
-                if self._agreed(request.asked):
+                if engine.fabric.broadcast(request.asked):
                     self._stop(start, sums)
-                if self._agreed(time.perf_counter() - saved >= self.every):
+                if time.perf_counter() - saved >= self.every:
                     self._save(start, sums)
                     saved = time.perf_counter()
         self._save(start, sums)
@@ -186,10 +193,6 @@ class Training:
     def _stop(self, start: float, sums: Tensor) -> None:
         self._save(start, sums)
         raise Stopped(f"stopped in epoch {self.epoch + 1} of {self.settings.epochs}; the checkpoint is {self.path}")
-
-    def _agreed(self, wish: bool) -> bool:
-        """What the first of all processes wishes, so that they stay together."""
-        return bool(self.engine.fabric.broadcast(wish)) if self.engine.world > 1 else wish
 
     def _end_epoch(self, epoch: int, sums: Tensor, start: float) -> None:
         engine, progress = self.engine, self.progress
