@@ -2,9 +2,9 @@
 Graphs that message passing cannot tell apart
 =============================================
 
-One long cycle, or two short ones? Around every node both look alike, at any distance, so no message-passing network can
-tell. A plain MLP on the adjacency matrix could, but its answer would depend on how the nodes are numbered. Here it is
-made invariant to that, and the distribution of the numberings is learned along with it.
+Does a graph have one long cycle or two short ones? Both look alike around every node, at any distance, so no
+message-passing network can tell. A plain MLP on the adjacency matrix can, but its answer depends on how the nodes are
+numbered. Here the MLP is made invariant to the numbering, and the distribution over numberings is learned with it.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +19,8 @@ from probsym.lab.demo_picture import draw_graph
 NODES = 20
 
 # %%
-# The model. The signature says what each axis means: ``n`` counts nodes, and is bound to the group ``S()`` of all
-# permutations; ``c`` is bound to nothing. The empty output is one number per graph, the same for every numbering.
+# The model. The signature says what each axis means: ``n`` indexes nodes and is bound to ``S()``, the group of all
+# permutations; ``c`` is not bound to a group. The empty output is one number per graph, the same for every numbering.
 
 
 def make_model() -> Symmetrized:
@@ -36,8 +36,8 @@ def make_model() -> Symmetrized:
 
 
 # %%
-# Training is an ordinary loop. What is new is ``estimate``, which also gives the losses of the sampler: the entropy
-# keeps the relaxed permutations, through which the gradient goes, close to real ones.
+# Training is an ordinary loop. The only new part is ``estimate``, which also returns the losses of the sampler. The
+# entropy loss keeps the relaxed permutations, which carry the gradient, close to real permutations.
 
 
 def train(model: Symmetrized, steps: int) -> None:
@@ -55,8 +55,8 @@ def train(model: Symmetrized, steps: int) -> None:
 
 
 # %%
-# The pictures: a pair of graphs in which nodes of one colour cannot be told apart by message passing, and what the
-# trained model says about graphs that it has never seen.
+# The pictures: a pair of graphs, in which message passing cannot tell nodes of the same colour apart, and the outputs
+# of the trained model for unseen graphs.
 
 
 def draw(chance: Tensor, labels: Tensor) -> None:

@@ -2,8 +2,9 @@
 A group of your own
 ===================
 
-Signals of eight values whose starting point means nothing: the group of cyclic shifts, in one class, with every
-sampler. What the class does not say, ``Finite`` knows for every group whose elements are numbered.
+The starting point of these signals of eight values is arbitrary, so the model should be equivariant to cyclic shifts.
+One class defines the group, and it works with every sampler. The class inherits most methods from ``Finite``, the base
+class of groups whose elements are numbered.
 """
 
 import tempfile
@@ -48,7 +49,7 @@ class Shifts(groups.Finite):
 
 
 # %%
-# ``assert_group_laws`` tests every operation. Then one network is symmetrized with every sampler that can serve the
+# ``assert_group_laws`` tests every operation. Then one network is symmetrized with every sampler that supports the
 # group, tested, saved and loaded again.
 
 
@@ -86,9 +87,9 @@ def main() -> None:
 
 
 # %%
-# The output of the exact average for one signal and for the same signal moved on by three places: it moves on likewise.
-# Beside it, how far eight uniform draws are from that average, by how they depend on each other; stratified ones go
-# through all eight shifts.
+# Left: the exact average for one signal, and for the same signal shifted by three places; the output shifts with it.
+# Right: how far averages of eight uniform draws are from the exact one, for different couplings of the draws.
+# Stratified draws go through all eight shifts.
 
 
 def draw(signal: Tensor, exact: Tensor, offs: dict[str, float]) -> None:

@@ -2,8 +2,8 @@
 Your own module: a GRU on sets
 ==============================
 
-Any torch module can be the base. This one reads a set as if it were a sequence, item by item, so that its answer
-depends on the order; symmetrized, it does not.
+Any torch module can be the base. This one reads a set item by item, like a sequence, so its answer depends on the
+order. Once symmetrized, it does not.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ class LastState(nn.Module):
 
 
 # %%
-# The task: the spread of six numbers, largest minus smallest. A learned order helps the GRU along.
+# The task: the spread of six numbers, largest minus smallest. A learned order makes it easier for the GRU.
 
 
 def main(steps: int = 400) -> float:

@@ -2,9 +2,9 @@
 A sampler of your own
 =====================
 
-Points in the plane, whose rotation means nothing. This sampler turns a cloud so that one of its points lies on the x
-axis: far ones are likelier than near ones. One class with three methods is all it takes, and the library can test
-whether it is a distribution that follows the input.
+The orientation of these points in the plane is arbitrary. This sampler rotates a cloud so that one of its points lies
+on the x axis; far points are more likely to be chosen than near ones. It takes one class with three methods, and the
+library can test whether the distribution is equivariant.
 """
 
 import matplotlib.pyplot as plt
@@ -15,9 +15,9 @@ from probsym import Signature, Symmetrized, groups, samplers, testing
 from probsym.signature import Term
 
 # %%
-# A sampler is a function of the input and of random numbers. ``noise`` makes the numbers, ``forward`` the elements.
-# ``noise_terms`` says how the numbers transform: here there is one for every point, which no rotation touches. The
-# point is chosen by the Gumbel trick, so that its chance is a softmax of ``sharpness`` times the distance.
+# A sampler is a function of the input and of random numbers. ``noise`` makes the numbers and ``forward`` the elements.
+# ``noise_terms`` says how the numbers transform: here there is one per point, which rotations do not change. The point
+# is chosen by the Gumbel trick, so its probability is a softmax of ``sharpness`` times the distance.
 
 
 class Facing(samplers.Sampler):
@@ -48,8 +48,8 @@ class Facing(samplers.Sampler):
 
 
 # %%
-# ``assert_equivariant`` turns inputs, and the noise along with them, and compares. A sampler that looked at the
-# absolute direction of a point, say, would be found out.
+# ``assert_equivariant`` rotates the inputs together with the noise, and compares. It would detect, for example, a
+# sampler that uses the absolute direction of a point.
 
 
 def clouds(count: int) -> Tensor:

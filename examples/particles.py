@@ -2,8 +2,8 @@
 Charged particles under rigid motions
 =====================================
 
-Where will five charged particles be a little later? The answer turns and shifts along with the particles. A plain
-message-passing network that reads coordinates knows nothing of that; symmetrized under E(3) it cannot go against it.
+Where will five charged particles be a little later? If the particles are rotated or translated, so is the answer. A
+plain message-passing network on coordinates does not have this symmetry; symmetrized under E(3), it does.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,8 @@ from probsym.data.nbody import published_start, simulate
 FRAMES = (3, 13)
 
 # %%
-# Data are simulated: Coulomb forces between random charges. ``edges`` has the product of the charges and the squared
-# distance for every pair.
+# The data are simulated, with Coulomb forces between random charges. ``edges`` holds the product of the charges and the
+# squared distance for every pair.
 
 
 def systems(count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -33,8 +33,8 @@ def systems(count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 # %%
 # ``d:point`` marks coordinates, which rotate and translate; a plain ``d`` is a vector, which only rotates. The base
-# predicts displacements, which ``residual=0`` adds to input 0 after the average. The network does not care in which
-# order particles come, so ``n`` and ``m``, which count them, are bound to no group.
+# predicts displacements, which ``residual=0`` adds to input 0 after the average. The network does not depend on the
+# order of the particles, so ``n`` and ``m``, which index them, are not bound to a group.
 
 
 def make_model() -> Symmetrized:

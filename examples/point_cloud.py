@@ -2,8 +2,8 @@
 A point cloud under rotations and translations
 ==============================================
 
-A plain set network learns to find the tip of an arrow from arrows that all point up. Symmetrized under SE(3) it finds
-the tip of any arrow, however it lies.
+A plain set network learns to find the tip of an arrow from arrows that all point up. Symmetrized under SE(3), it finds
+the tip of an arrow in any orientation.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ from probsym import Symmetrized, groups, nets, samplers, testing
 POINTS = 8
 
 # %%
-# The base: it does not care in which order points come, but very much how they lie.
+# The base: its output does not depend on the order of the points, but does depend on their orientation.
 
 
 class PointNet(nn.Module):
@@ -32,8 +32,8 @@ class PointNet(nn.Module):
 
 
 # %%
-# ``n d:point -> d:point`` is a cloud of points that gives one point, which moves along with it. The order of the points
-# is not bound to a group, since the base takes care of it.
+# ``n d:point -> d:point`` maps a cloud of points to one point, which moves with the cloud. The axis ``n`` is not bound
+# to a group, since the base already ignores the order of the points.
 
 
 def main(steps: int = 300) -> float:
@@ -67,7 +67,7 @@ def main(steps: int = 300) -> float:
 
 
 # %%
-# Four arrows as the model is tested on them, and the tips that it finds; each picture is seen along the y axis.
+# Four test arrows and the tips that the model finds, each seen along the y axis.
 
 
 def draw(points: Tensor, tips: Tensor, found: Tensor) -> None:

@@ -2,8 +2,8 @@
 A potential from a plain transformer
 ====================================
 
-Energies that no rotation changes, and forces that are their gradient, in 60 lines. The transformer knows nothing of
-rotations; it is averaged over a rule of 24 poses.
+Energies that are invariant to rotations, and forces that are their gradient, in 60 lines. The transformer itself has no
+rotational symmetry; it is averaged over a quadrature rule of 24 rotations and reflections.
 """
 
 import matplotlib.pyplot as plt

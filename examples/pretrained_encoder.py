@@ -2,9 +2,9 @@
 A pretrained encoder on graphs
 ==============================
 
-A vision transformer reads adjacency matrices as if they were images, symmetrized under all orders of the nodes. On this
-page a tiny, random ViT stands in for a pretrained one, so that nothing has to be downloaded; name your own as the first
-argument of the program, as in ``python examples/pretrained_encoder.py google/vit-base-patch16-224-in21k``.
+A vision transformer, symmetrized under all orders of the nodes, reads adjacency matrices as if they were images. On
+this page a tiny, random ViT stands in for a pretrained one, so that nothing has to be downloaded. Pass your own as the
+first argument of the program, as in ``python examples/pretrained_encoder.py google/vit-base-patch16-224-in21k``.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def main(source: str | Path | None = None, steps: int = 200) -> float:
 
 
 # %%
-# The picture: one graph's adjacency matrix as it came, and as the encoder sees it under learned orders of its nodes.
+# The picture: the adjacency matrix of one graph as given, and as the encoder sees it under learned orders of its nodes.
 
 
 def draw(adjacency: Tensor, orders: Tensor) -> None:

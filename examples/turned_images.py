@@ -2,11 +2,11 @@
 A frozen classifier on turned images
 ====================================
 
-An energy on the classifier's own logits learns from upright images which way is up, and the average follows it: the
-same accuracy in every orientation, for as many passes as the exact average over all turns.
+An energy on the classifier's own logits learns from upright images which way is up, and the average is weighted by it.
+The accuracy is then the same in every orientation, with as many passes as the exact average over all rotations.
 
-Run: python examples/turned_images.py MODEL FOLDER, a classifier of `transformers` and a folder that has a folder of
-images for each class number. Without them, small images are made up, with a classifier that knows them upright.
+Run: python examples/turned_images.py MODEL FOLDER, with a classifier from `transformers` and a folder that has a folder
+of images for each class number. Without them, small images are made up, with a classifier trained on them upright.
 """
 
 import sys
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from probsym import Symmetrized, groups, samplers
 
 # %%
-# All that a classifier and a folder of images need: 40 lines.
+# All you need for a classifier and a folder of images, in 40 lines.
 
 
 class Once(nn.Module):
@@ -63,7 +63,7 @@ def main(classifier: Callable[[Tensor], Tensor], folder: Path, side: int = 224) 
 
 
 # %%
-# Where there is neither, images whose class is in one corner and whose light comes from above will do.
+# Without them: made-up images, whose class is shown in one corner and whose light comes from above.
 
 
 def stand_in(images: Tensor) -> Tensor:

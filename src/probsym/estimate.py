@@ -21,16 +21,16 @@ Outputs = Tensor | tuple[Tensor, ...]
 class Estimate:
     """What `Symmetrized.estimate` returns.
 
-    `mean` and `stderr` are shaped as the output, (B, ...), or are tuples where there are several. The standard error is
-    NaN where one draw was made or draws depend on each other, and zero where the average is the expectation itself. Of
-    antithetic draws it is that of the means of pairs, which are independent; of quasi and stratified ones it is NaN.
-    `elements` are those drawn, by axis, (B, K, ...), and `weights` (B, K) their share in the mean, None if all have the
-    same. `values` are the K outputs themselves, (B, K, ...), if they were asked for.
+    `mean` and `stderr` have the shape of the output, (B, ...), or are tuples if there are several outputs. The standard
+    error is NaN for a single draw and for quasi and stratified draws, and zero if the average is exact. For antithetic
+    draws it is computed from the means of pairs, which are independent. `elements` are the elements drawn, by axis,
+    (B, K, ...). `weights` (B, K) are their weights in the mean, None if all are equal. `values` are the K outputs
+    themselves, (B, K, ...), with `keep_values=True`.
 
-    `losses` are what training may add to its loss, as the sampler names them: "entropy" is that of the relaxed choices
-    behind straight-through gradients (row plus column entropy of relaxed permutations, mean over real items), mean over
-    draws and batch, summed over the axes, and zero where there is none. They are computed in training, and in
-    evaluation when they are asked for.
+    `losses` holds terms that you may add to your training loss, by name. "entropy" is the entropy of the relaxed
+    choices behind straight-through gradients (for permutations: row plus column entropy, mean over real items). It is
+    a mean over draws and batch, summed over the axes, and zero if there are no such choices. Losses are computed in
+    training; in evaluation they are computed when you first access them.
     """
 
     mean: Any
@@ -43,7 +43,7 @@ class Estimate:
     chunks: tuple[Draw, ...] = ()
 
     def samples_for(self, stderr: float) -> int:
-        """How many draws would bring every standard error down to `stderr`, if they vary as these do."""
+        """How many draws would bring every standard error down to `stderr`, judging by these draws."""
         errors = (self.stderr,) if isinstance(self.stderr, Tensor) else self.stderr
         worst = float(torch.cat([error.double().flatten() for error in errors]).max())
         if math.isnan(worst):
@@ -76,7 +76,7 @@ class Late(Mapping[str, Tensor]):
 class Estimator(nn.Module):
     """A symmetrized model whose call returns an `Estimate`, with the arguments of `Symmetrized.estimate`.
 
-    Training with losses goes through it where a wrapper sees calls of a module only:
+    Use it for training with losses if a wrapper only handles calls of a module:
 
         estimator = torch.nn.parallel.DistributedDataParallel(model.estimator())
         found = estimator(x, mask=mask)

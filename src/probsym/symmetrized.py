@@ -47,44 +47,43 @@ class Symmetrized(Saved, nn.Module):
 
         phi(x) = E_{g ~ p(g|x)} [ rho_out(g) . f( rho_in(g)^-1 . x ) ]
 
-    The K draws fold into the batch: f sees tensors (B * K, ...), real items first, padding last and zero, and the
-    `mask` as it then is if it takes one.
+    The K draws fold into the batch: f receives tensors (B * K, ...), with real items first and padding last, set to
+    zero. If f takes a `mask`, it receives the mask in the same order.
 
     Args:
         base: f, any module or function of as many tensors as the signature has inputs.
         signature: which axis of which tensor transforms, for example "n c, n n -> k"; see `probsym.Signature`.
-        groups: the group that each axis is bound to; several make the product group.
+        groups: the group of each bound axis, by name; several make the product group.
         sampler: p(g|x), one of `probsym.samplers`; uniform if None.
         samples: draws in training.
         eval_samples: draws in evaluation; as in training if None.
-        chunk: draws in one call of the base, to bound memory. Nothing inside the base is kept for the gradient of
-            several chunks: the base is called once more for each on the way back, with the same random numbers. Under
-            a compiler or in a CUDA graph everything is kept. The result is the same, unless the base itself looks at
-            the whole batch.
-        eval_coupling: how the draws of one input depend on each other in evaluation, where a call does not say; see
-            `estimate`. Training draws independently, and a sampler that lists elements has nothing to couple.
-        residual: the number of an input that is added to the output after the average, for a base that predicts a
-            change: phi(x) = x_i + E[...]. The output's term must be that of the input. What the base returns is
+        chunk: draws in one call of the base, to bound memory. With several chunks, activations inside the base are
+            not kept for the gradient: the backward pass calls the base again for each chunk, with the same random
+            numbers. In compiled code or in a CUDA graph everything is kept. The result does not change, unless the
+            base itself depends on the whole batch, as batch norm does in training.
+        eval_coupling: how the draws of one input depend on each other in evaluation, unless a call sets `coupling`;
+            see `estimate`. Draws in training are independent. Samplers that list elements ignore it.
+        residual: index i of an input that is added to the output after the average, for a base that predicts a
+            change: phi(x) = x_i + E[...]. The output must have the same term as the input. The base's output is
             averaged as a vector, without the centroid, which comes with the input. Adding the input inside the base
-            gives the same output but another gradient: it then goes through two sorts, whose straight-through
-            gradients do not cancel.
-        output_keys: the names of the outputs, for a base that returns a mapping such as a ModelOutput, or a dataclass,
-            with more than the signature has; all of them in their order if None.
-        mask_argument: what the base calls its mask, such as "attention_mask".
+            instead gives the same output but a different gradient: it then passes through two sorts, whose
+            straight-through gradients do not cancel.
+        output_keys: which entries are the outputs, for a base that returns a mapping such as a ModelOutput, or a
+            dataclass; all entries in their order if None.
+        mask_argument: the name of the base's mask argument, such as "attention_mask".
 
-    The base must not write to its inputs, which may be the caller's.
+    The base must not modify its inputs in place: they may be the caller's own tensors.
 
-    An input of pairs, such as "n n" or "n n e", may be an `EdgeList` in place of a tensor, under a group that renames
-    items, which is S; `signature` is the same. Draws rename its nodes, and nothing of the size n x n is ever made. f
-    gets a list for a batch of B * K, with values of zero for edges at padding, in the order in which the edges came for
-    each draw. Everything else is as with a tensor: masks, `seed`, `chunk`, `estimate`, values and their gradients, the
-    device and the dtype, which must be that of the other floating inputs. Outputs are tensors, and so is an input that
-    is a `residual`. The gradient of a net's scores goes through all pairs: with edges, a backward pass that would need
-    it raises `DerivativeError`. Samplers without a trained net train on edges as on tensors.
+    An input of pairs, such as "n n" or "n n e", may be an `EdgeList` instead of a tensor if its items are permuted by
+    S; the signature stays the same. Draws rename its nodes, and no n x n array is made. The base gets one list for a
+    batch of B * K graphs, in which edges at padding have the value zero. Masks, `seed`, `chunk`, `estimate` and
+    gradients in the values work as with a tensor; the dtype must be that of the other floating inputs. Outputs and
+    `residual` inputs are tensors. A net's scores need the gradient through all pairs, so a backward pass that reaches
+    them raises `DerivativeError`; samplers without a trained net can be used in training.
 
-    NaN and infinity in inputs that the sampler reads are refused where a look costs next to nothing: on the CPU, not in
-    compiled or traced code. `model.check_finite = False` leaves that out. On a GPU nothing looks, since the host would
-    wait for it in every step; `model.signature.check_inputs(inputs, mask, finite=True)` does when it is called.
+    NaN and infinity in inputs that the sampler reads raise an error on the CPU, except in compiled or traced code.
+    `model.check_finite = False` turns the check off. On a GPU there is no check, since it would make the host wait in
+    every step; call `model.signature.check_inputs(inputs, mask, finite=True)` to check there.
 
     >>> from probsym import groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, samples=100)
@@ -93,7 +92,7 @@ class Symmetrized(Saved, nn.Module):
     """
 
     check_finite: bool = True
-    """Whether inputs that the sampler reads are looked through for NaN and infinity, on the CPU."""
+    """Whether inputs that the sampler reads are checked for NaN and infinity, on the CPU."""
 
     def __init__(
         self,
@@ -159,9 +158,9 @@ class Symmetrized(Saved, nn.Module):
         extra: Mapping[str, Any] | None = None,
         seed: int | Tensor | None = None,
     ) -> Any:
-        """The average over the draws, (B, ...): a tensor, or a tuple where the signature has several outputs.
+        """The average over the draws, (B, ...): a tensor, or a tuple if the signature has several outputs.
 
-        Arguments are those of `estimate`.
+        The arguments are as in `estimate`.
         """
         outline, sampler = self._outline(inputs, mask, index), self._sampler(samples)
         batch = self._ready(outline)
@@ -193,27 +192,27 @@ class Symmetrized(Saved, nn.Module):
         Args:
             inputs: one tensor for each input of the signature, batch first; pairs may be an `EdgeList`.
             mask: booleans (B, n), True where real, or {axis: booleans} for several axes.
-            samples: draws; the model's own number if None. A frame that would be listed is drawn from if it is given.
+            samples: number of draws; the model's own if None. With a number, a frame is drawn from, not listed.
             chunk: draws in one call of the base.
-            tol: go on drawing until no standard error is above this, but not before 30 draws, or pairs of them: fewer
-                do not tell. Each round draws `samples`, or half as many as there are. Samplers that list elements list
-                them once.
-            max_samples: stop at so many draws in any case.
-            generator: source of the draws.
-            noise: the random numbers themselves, from `noise(...)`, in place of `samples` and `generator`.
-            index: the number of each example, (B,), for samplers with fixed noise.
+            tol: keep drawing until every standard error is at most this. At least 30 draws (or 30 antithetic pairs)
+                are made, since a standard error from fewer is unreliable. Each further round adds `samples` draws, or
+                half as many as there are, whichever is more. Samplers that list elements list them once.
+            max_samples: never make more draws than this for `tol`.
+            generator: random generator for the draws.
+            noise: the random numbers themselves, from `noise(...)`, instead of `samples` and `generator`.
+            index: the id of each example, (B,), for samplers with fixed noise.
             keep_values: also return the output of every draw.
             coupling: how the draws of one input depend on each other: "independent", "antithetic", "quasi" or
-                "stratified", of which `probsym.samplers.couplings` says more; the model's own in evaluation if None.
-                With `noise`, how that was drawn, which the standard error must know.
-            extra: more for the base, by keyword. The group does not act on it. Tensors of batch size B are repeated for
-                the draws, everything else passes as it is.
-            seed: in place of a generator, one integer for each item, int64 (B,), or one for all: the draws of an item
-                are then a function of its seed, its real entries in their order, and nothing else. So the same item
-                with the same seed gives the same numbers up to rounding, alone, at any place in any batch, whatever the
-                padding. With one integer, equal items give equal numbers. More draws begin with those of fewer. Other
-                randomness, such as dropout, and norms over the batch in training are not covered; and with `tol`, how
-                many draws are made depends on all items of the batch.
+                "stratified"; see `probsym.samplers.couplings`. If None, `eval_coupling` in evaluation and "independent"
+                in training. With `noise`, say how it was drawn: the standard error depends on it.
+            extra: further keyword arguments for the base, on which the group does not act. Tensors of batch size B are
+                repeated for the draws; everything else is passed unchanged.
+            seed: instead of a generator, one integer per item, int64 (B,), or one for all items. The draws of an item
+                then depend only on its seed and on its real entries in their order. So the same item with the same seed
+                gives the same output up to rounding, alone or anywhere in any batch, whatever the padding. With one
+                integer, equal items give equal outputs. With more draws, the first ones stay the same. Dropout and
+                other randomness do not follow the seed, nor do norms over the batch in training. With `tol`, the
+                number of draws depends on all items of the batch.
         """
         if tol is not None and (not isinstance(tol, int | float) or not tol > 0 or noise is not None):
             raise RangeError(f"Expected tol to be positive, and no noise with it (got {tol})")
@@ -258,9 +257,9 @@ class Symmetrized(Saved, nn.Module):
     def suggest_samples(self, *inputs: Input, stderr: float, samples: int = 100, **options: Any) -> int:
         """How many independent draws bring every standard error for these inputs down to `stderr`.
 
-        It is told by the largest variance in an `estimate` from `samples` draws, to which the options go (`mask`,
-        `chunk`, `seed`, ...). Samplers that list elements need one where the average is the expectation. Call it in
-        evaluation mode: in training, norms over the batch would remember the inputs.
+        The answer comes from the largest variance in an `estimate` with `samples` draws; options such as `mask` and
+        `seed` are passed to it. If the sampler lists elements and the average is exact, the answer is 1. Call it in
+        evaluation mode: in training mode, batch norms would update their running statistics.
 
         >>> from probsym import groups
         >>> model = Symmetrized(lambda x: x[:, 0], "n -> ", {"n": groups.S()})
@@ -272,7 +271,7 @@ class Symmetrized(Saved, nn.Module):
         return self.estimate(*inputs, samples=wanted, coupling=INDEPENDENT, **options).samples_for(stderr)
 
     def estimator(self) -> Estimator:
-        """The model as a module whose call is `estimate`, to be compiled or wrapped for parallel training."""
+        """The model as a module whose `forward` is `estimate`, to be compiled or wrapped for parallel training."""
         return Estimator(self)
 
     def noise(
@@ -285,7 +284,7 @@ class Symmetrized(Saved, nn.Module):
         coupling: str | None = None,
         seed: int | Tensor | None = None,
     ) -> Noise:
-        """The random numbers behind the draws for these inputs, to be given back as `noise=`; see `estimate`."""
+        """The random numbers for the draws of these inputs, to be passed as `noise=`; see `estimate`."""
         if samples is not None and self.sampler.lists_elements:
             raise RangeError(f"Expected no samples for the noise of a sampler that lists elements (got {samples})")
         name = self._coupling(self.sampler, coupling)
@@ -294,7 +293,7 @@ class Symmetrized(Saved, nn.Module):
         return self._noise(self.sampler, outline, samples, source, None, name)
 
     def move_noise(self, g: Mapping[str, Tensor], noise: Noise) -> Noise:
-        """The noise that belongs to the inputs moved by g, so that `phi(g x; g noise) = g phi(x; noise)`."""
+        """The noise moved by g, so that `phi(g x; g noise) = g phi(x; noise)`."""
         return self.sampler.move(self.signature, g, noise)
 
     def _outline(self, inputs: Sequence[Input], mask: Mask | None, index: Tensor | None) -> Batch:

@@ -1,17 +1,17 @@
 """Small equivariant networks that feed a sampler. A new net is one new file and one line in `NETS`.
 
-A net of your own is any module with two attributes and a method or two:
+A net of your own is any module with this interface:
 
-    perturbs: tuple[int, ...]     which of the inputs it reads get noise, as indices into them
-    extra_noise: int              how many channels of pure noise it gets before its inputs, (B, K, n, extra_noise)
+    perturbs: tuple[int, ...]     optional: which of its inputs get noise, as indices; all if it is missing
+    extra_noise: int              optional: channels of pure noise passed before its inputs, (B, K, n, extra_noise)
     forward(*inputs, mask=None) -> Features
-    check_terms(terms, groups)    optional: refuses inputs that it cannot read, by their terms, when a model is built
+    check_terms(terms, groups)    optional: raises an error for terms that the net cannot read, when a model is built
 
-Inputs that are perturbed come as (B, K, ...), one for each of K draws, all others as (B, ...): whatever the draws share
-need not be repeated. mask is boolean (B, n), True where real, or None; what a net returns for real items must not
-depend on padding. `Features` holds what names the elements: scores follow a permutation of the items, vectors a
-rotation of the input, logits a finite group. To be equivariant, the whole of it must hold exactly: break no ties by
-an item's place, and take no direction from rounding errors.
+Perturbed inputs have shape (B, K, ...), one copy for each of K draws; all others have shape (B, ...), so that nothing
+is repeated without need. mask is boolean (B, n), True where real, or None; a net's output for real items must not
+depend on padding. `Features` holds what elements are computed from: scores, which are permuted with the items; vectors,
+which rotate with the input; logits, which a finite group permutes. The net must be exactly equivariant: it must not
+break ties by an item's position, nor derive a direction from rounding errors.
 """
 
 from torch import nn

@@ -19,10 +19,10 @@ FIELDS = ("scores", "vectors", "logits")
 class Features:
     """What a net returns: features that `project` turns into group elements, one for each of K draws.
 
-    scores (B, K, n) name a permutation, vectors (B, K, d, d) a rotation: the columns are d vectors that rotate with
-    the input. logits (B, K, order) name an element of a finite group. `own` holds the fields of groups that have one of
-    their own, by its name. A mapping holds one tensor for each axis, by the axis' name, where several are bound. Nets
-    that were called without draws leave out the axis K.
+    scores (B, K, n) define a permutation, and vectors (B, K, d, d) a rotation: the columns are d vectors that rotate
+    with the input. logits (B, K, order) choose an element of a finite group. `own` holds further fields, by name, for
+    groups that define their own. If several axes are bound, a field may be a mapping from axis name to tensor. A net
+    that is called without draws leaves out the axis K.
 
     >>> Features(scores=torch.zeros(2, 10, 5)).vectors is None
     True

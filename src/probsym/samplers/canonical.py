@@ -8,10 +8,11 @@ from probsym.samplers.learned import Learned
 
 
 class Canonical(Learned):
-    """The element that an equivariant net names without noise; `Learned` with noise 0.
+    """One element, chosen by an equivariant net without noise; `Learned` with noise 0.
 
-    It is a function of the input unless scores tie or vectors do not span, as they must where the input is symmetric
-    itself. There the element is drawn from those that fit, so that the model stays equivariant in distribution.
+    The element is a function of the input unless scores tie or vectors do not span the space, as must happen if the
+    input is itself symmetric. Then it is drawn from the elements that fit, so that the model stays equivariant in
+    distribution.
 
     >>> import torch
     >>> from probsym import Symmetrized, groups, nets

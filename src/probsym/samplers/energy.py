@@ -24,21 +24,22 @@ LIMIT = 50_000
 
 
 class Energy(Sampler):
-    """p(g|x) proportional to exp(-E(g^-1 x) / tau) over all elements of a finite group, or over some uniform ones.
+    """p(g|x) proportional to exp(-E(g^-1 x) / tau) over all elements of a finite group, or over uniform draws.
 
-    The energy may be anything: the entropy of a frozen classifier's prediction makes that classifier choose its own
-    pose. Canonical poses by least energy are those of Kaba et al. (2023, "Equivariance with Learned Canonicalization
-    Functions"); energies of frozen classifiers as in Schmidt and Stober (2024, "Tilt your Head").
+    The energy E can be any function: with the entropy of a frozen classifier's prediction, the classifier selects its
+    own pose. Canonical poses of least energy are due to Kaba et al. (2023, "Equivariance with Learned Canonicalization
+    Functions"), energies of frozen classifiers to Schmidt and Stober (2024, "Tilt your Head").
 
-    Every element costs one call of the energy. With tau = 0 the base is called for those of least energy alone, mostly
-    one; equal ones share the average. With tau > 0 it is called for all, and the energy's parameters get a gradient.
+    Every element costs one call of the energy. With tau = 0 the base is called only for the elements of least energy,
+    usually one; elements of equal energy are averaged. With tau > 0 the base is called for all elements, and the
+    energy's parameters get a gradient.
 
     Args:
-        energy: any module or function. It sees all inputs, moved, as (rows, ...), real items first, and a `mask`
-            (rows, n) if it takes one; it returns one number for each row, (rows,) or (rows, 1).
-        tau: temperature; 0 for the least energy.
-        elements: how many uniform elements are weighed, drawn anew for every input; all of a finite group if None.
-            The average is then random, equivariant in distribution, and without a standard error.
+        energy: any module or function. It receives all inputs, moved, as (rows, ...), real items first, and a `mask`
+            (rows, n) if it takes one. It returns one number per row, (rows,) or (rows, 1).
+        tau: temperature; 0 selects the least energy.
+        elements: how many uniform elements to draw and weight for each input; if None, all elements of a finite group.
+            With a number the average is random, equivariant in distribution, and has no standard error.
 
     >>> from probsym import Symmetrized, groups
     >>> sampler = Energy(lambda x: x[:, 0])  # the smallest number comes first

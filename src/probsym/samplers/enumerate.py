@@ -15,10 +15,10 @@ from probsym.signature import Signature
 
 
 class Enumerate(Sampler):
-    """All elements of the group, so that the average is exact. For C, D, S on few items, and their products.
+    """All elements of a finite group, so that the average is exact: C, D, S on few items, and their products.
 
-    Items of a batch may have different numbers of real items: all orders of the largest number are listed, and an item
-    with fewer takes from each the order of those it has, so that each of its orders comes equally often.
+    With masks, all orders of the largest number of real items are listed. An input with fewer real items uses their
+    order within each of these, so that each of its own orders occurs equally often.
 
     Args:
         limit: the largest number of elements to list.

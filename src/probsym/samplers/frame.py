@@ -33,33 +33,34 @@ CLOSE = {torch.float32: 1e-5, torch.float64: 1e-9}
 
 
 class Frame(Sampler):
-    """Uniform on an equivariant frame. Principal axes are differentiated in the inputs; orders are locally constant.
+    """Uniform on an equivariant frame, a set of elements that moves with the input. The kinds of frames:
 
-    - "laplacian", for S on graphs: nodes sorted by the diagonals of the projectors on the eigenspaces of the Laplacian,
-      space after space; nodes that agree in all may stand in any order.
-    - "colours", for S on graphs of any size, dense or as an `EdgeList`, without eigenvalues: nodes sorted by features,
-      by how many edges they have, and by their colours after colour refinement (1-WL); those that it cannot tell apart
-      may stand in any order. `samplers.colour_ranks` says more.
+    - "laplacian", for S on graphs: nodes sorted by the diagonals of the projectors onto the eigenspaces of the
+      Laplacian, one eigenspace after the other; nodes that agree in all of them may come in any order.
+    - "colours", for S on graphs of any size, dense or as an `EdgeList`, without eigenvalues: nodes sorted by their
+      features, number of edges and colours after colour refinement (1-WL); nodes that agree in all of them may come in
+      any order. See `samplers.colour_ranks`.
     - "sort", for S on sets: items sorted by their features, the first channel first.
     - "pca", for O, SO, E and SE: the principal axes with all signs (determinant 1 for SO and SE), and any orthonormal
       basis where eigenvalues repeat.
-    - "pose", for S with one of those: the principal axes, then the points sorted by their coordinates in them.
-    - "signs", for Signs: the first entry of each that is not zero is positive; either sign for those without.
+    - "pose", for S with one of those: the principal axes, then the points sorted by their coordinates along them.
+    - "signs", for Signs: the first nonzero entry of each vector is made positive; zero vectors get both signs.
 
-    Principal axes jump where eigenvalues cross, orders where items change places, and the model with them. With
-    `weighted` they do not (Dym, Lawrence and Siegel 2024, "Equivariant Frames and the Impossibility of Continuous
-    Canonicalization"): elements come from points, or pairs of points in space, by a weight that is zero where they are
-    lost, and from sorts along many directions, by the gaps between items. `samplers.weighted_frames` says how. For S,
+    Gradients reach the inputs through principal axes; orders are locally constant. Principal axes jump where
+    eigenvalues cross, orders jump where items change places, and the model's output jumps with them. A `weighted` frame
+    avoids this (Dym, Lawrence and Siegel 2024, "Equivariant Frames and the Impossibility of Continuous
+    Canonicalization"): its elements come from points (pairs of points in space) or from sorts along many directions,
+    and the weight of an element goes to zero where the element is lost; see `samplers.weighted_frames`. It works for S,
     or for one of O, SO, E and SE in two or three dimensions.
 
     Args:
-        kind: one of these; what fits the groups if None.
-        reads: which inputs to look at, by number, the first for the axes; all that fit if None.
-        exact: average over the whole frame. What is left random then is a basis inside a repeated eigenspace, and the
-            order of nodes that can stand in more than `limit` orders, for which the model's `samples` are drawn. If
-            False, or if `samples` are asked for in a call, that many elements are drawn from the frame.
+        kind: one of the kinds above; the one that fits the groups if None.
+        reads: indices of the inputs to use, the first for the axes; all that fit if None.
+        exact: average over the whole frame. Two things then stay random: the basis of a repeated eigenspace, and
+            orders of tied nodes if there are more than `limit`, of which the model's `samples` are drawn. If False, or
+            if a call sets `samples`, that many elements are drawn from the frame.
         limit: the largest number of elements to list.
-        weighted: as above; such a frame is always averaged over as a whole.
+        weighted: use a weighted frame, as above; it is always averaged over as a whole.
 
     >>> from probsym import Symmetrized, groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.O(3)}, Frame())

@@ -24,13 +24,13 @@ from probsym.signature import Signature
 class FromHaar(Sampler):
     """g = h project(net(h^-1 x)), with one h for all bound axes, uniform on the group.
 
-    Since g0 h is as likely as h, the law of g follows the input whatever the net is: it need not be equivariant.
+    Since g0 h is as likely as h, the distribution of g is equivariant for any net: the net need not be equivariant.
 
     Args:
-        net: any module or function. It sees the inputs that it reads, moved, as (rows, ...), real items first, and a
-            `mask` (rows, n) if it takes one; it returns `scores` (rows, n), `vectors` (rows, d, d) or `logits`
-            (rows, order) as `Features`, or a tensor if one axis is bound.
-        reads: which inputs the net reads, by number; all if None.
+        net: any module or function. It receives the moved inputs as (rows, ...), real items first, and a `mask`
+            (rows, n) if it takes one. It returns `scores` (rows, n), `vectors` (rows, d, d) or `logits` (rows, order)
+            as `Features`, or as a plain tensor if one axis is bound.
+        reads: indices of the inputs that the net reads, in this order; all if None.
         tau: temperature of the relaxed permutation, or of the softmax.
         input_gradient: as for `Learned`.
 

@@ -12,8 +12,8 @@ from probsym.signature import Signature
 class Haar(Sampler):
     """Elements uniform on the group, whatever the input is.
 
-    E and SE have no uniform law: for them the rotation is uniform and the translation is that of the centroid. S
-    permutes the real items only.
+    E and SE have no uniform distribution: for them the rotation about the centroid is uniform. S permutes the real
+    items only.
 
     >>> from probsym import Symmetrized, groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.SO(3)}, Haar(), samples=8)

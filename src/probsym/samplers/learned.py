@@ -27,7 +27,7 @@ EXTRA = "(noise)"
 
 
 class Learned(Sampler):
-    """An equivariant net reads the input plus noise, and its features name an element: g = project(net(x + noise)).
+    """The learned distribution: an equivariant net maps input plus noise to an element, g = project(net(x + noise)).
 
     The noise is uniform on [0, eta) for inputs that only permutations move, and normal with deviation eta for inputs
     that rotate. Gradients reach the net through the straight-through gradient of `soft_sort` for permutations, through
@@ -35,17 +35,17 @@ class Learned(Sampler):
 
     Args:
         net: an equivariant net; `probsym.nets` says how it is called.
-        noise: eta. With 0 the element is a function of the input, up to ties: canonicalization.
+        noise: the scale eta of the noise. With 0 the element is a function of the input, up to ties: canonicalization.
         tau: temperature of the relaxed permutation, or of the softmax.
-        reads: which inputs the net reads, by number; all if None.
-        fixed_noise: noise that is a function of the example's id, which `model(..., index=ids)` gives, the draw and
-            the entry. It does not move with the input, so the model is NOT equivariant: the paper's ablation.
-        seed: of the fixed noise.
-        input_gradient: whether the straight-through gradient of orders and choices reaches the inputs too, for inputs
-            that come from a trainable encoder. The gradient in the inputs is then no longer that of the function.
-        prior: whether `losses["prior"]` tells how far the elements are from the identity, for training data in the pose
-            that the base was pretrained in: -log p(identity) for finite groups, d - tr Q for rotations. So that a
-            pretrained base keeps seeing what it knows (Mondal et al. 2023, "Equivariant Adaptation of Large Pretrained
+        reads: indices of the inputs that the net reads, in this order; all if None.
+        fixed_noise: compute the noise from the example's id, given by `model(..., index=ids)`, the draw and the entry.
+            It does not move with the input, so the model is NOT equivariant: this is the paper's ablation.
+        seed: seed of the fixed noise.
+        input_gradient: pass the straight-through gradient of orders and choices on to the inputs too, for inputs that
+            come from a trainable encoder. The gradient of the inputs is then no longer the gradient of the function.
+        prior: add `losses["prior"]`, which measures how far the elements are from the identity: -log p(identity) for
+            finite groups, d - tr Q for rotations. If the training data are in the pose that a base was pretrained in,
+            it keeps showing the base that pose (Mondal et al. 2023, "Equivariant Adaptation of Large Pretrained
             Models").
 
     >>> from probsym import Symmetrized, groups, nets

@@ -17,18 +17,19 @@ from probsym.signature import Signature
 
 
 class Quadrature(Sampler):
-    """A rule of elements q_k with weights, turned by one uniform h for each input: h q_k. For O, SO, E and SE in up to
-    three dimensions, finite groups whose elements are numbered, and their products.
+    """A quadrature rule: elements q_k with weights, all multiplied by one uniform h for each input, h q_k.
 
-    The average is that over the group where `rho_out(q) f(rho_in(q)^-1 x)` is a polynomial in the entries of q of the
-    given degree: that of f in x, plus one for every axis of the output that rotates. For any other f it is unbiased and
-    equivariant in distribution, since h is uniform, and the better the smoother f is. In the plane the rule has degree
-    + 1 turns, in space those times the points of a Lebedev rule (`groups.rotation_rule`), with reflections twice as
-    many. One turned rule has no standard error: it is NaN.
+    It works for O, SO, E and SE in up to three dimensions, finite groups whose elements are numbered, and their
+    products. The average over the group is exact if `rho_out(q) f(rho_in(q)^-1 x)` is a polynomial in the entries of q
+    of at most the given degree, which is the degree of f in x, plus one for every output axis that rotates. For any
+    other f the average is unbiased and equivariant in distribution, since h is uniform, and the smoother f, the smaller
+    its error. In the plane the rule has degree + 1 rotations; in space it has that many for each point of a Lebedev
+    rule (`groups.rotation_rule`). Reflections double the number. The standard error is NaN, since one rule does not
+    show its own error.
 
     Args:
-        degree: up to which the rule is exact.
-        random: turn the rule. If False the model is deterministic, and equivariant only up to that degree.
+        degree: the degree up to which the rule is exact.
+        random: rotate the rule by h. If False the model is deterministic, and equivariant only up to that degree.
         limit: the largest number of elements.
 
     >>> from probsym import Symmetrized, groups
