@@ -60,7 +60,7 @@ def pooled_edges(
     index, real = edges.index.flatten(1)[:, tied], edges.real.flatten(1)[:, tied]
 
     def at_tied(near: Tensor, own: Tensor) -> Slabs:
-        return [_pairs(theirs, ours.flatten(0, 1)[tied], index) for theirs, ours in zip(near, own, strict=True)]
+        return [_pairs(theirs, ours.flatten(0, 1).index_select(0, tied), index) for theirs, ours in zip(near, own, strict=True)]
 
     vectors, lengths = _bent(layer, floor[tied // x.shape[2], 0], at_tied, ends)
     share = _shares(layer.pool, vectors, lengths, real)

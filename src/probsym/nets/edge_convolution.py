@@ -70,14 +70,14 @@ class EdgeConvolution(nn.Module):
         assert index is not None
         assert real is not None
         order = real.sum(0).amax(1).argsort(stable=True)  # rows in which neighbours tie come last, since they cost more
-        x, edges = x[:, order], Edges(_among_all(index[:, order]), real[:, order])
+        x, edges = x.index_select(1, order), Edges(_among_all(index[:, order]), real[:, order])
         maps = [(x, self.edge.feature.weight), (x, self.edge.direction.weight)]
         factor = None
         if self.factor is not None and scalars is not None:
-            maps.append((scalars[order].unsqueeze(0), self.factor.weight))
+            maps.append((scalars.index_select(0, order).unsqueeze(0), self.factor.weight))
             factor = self.factor.bias
         ends = [_ends(*one, edges.index) for one in maps]
-        return pooled_edges(self.edge, self.pool, factor, x, edges, ends)[:, order.argsort()]
+        return pooled_edges(self.edge, self.pool, factor, x, edges, ends).index_select(1, order.argsort())
 
 
 def _among_all(index: Tensor) -> Tensor:
