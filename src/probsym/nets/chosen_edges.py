@@ -60,7 +60,10 @@ def pooled_edges(
     index, real = edges.index.flatten(1)[:, tied], edges.real.flatten(1)[:, tied]
 
     def at_tied(near: Tensor, own: Tensor) -> Slabs:
-        return [_pairs(theirs, ours.flatten(0, 1).index_select(0, tied), index) for theirs, ours in zip(near, own, strict=True)]
+        return [
+            _pairs(theirs, ours.flatten(0, 1).index_select(0, tied), index)
+            for theirs, ours in zip(near, own, strict=True)
+        ]
 
     vectors, lengths = _bent(layer, floor[tied // x.shape[2], 0], at_tied, ends)
     share = _shares(layer.pool, vectors, lengths, real)
@@ -76,9 +79,9 @@ def _statistics(norm: MaskedBatchNorm, edges: Edges, ends: Pair) -> Pair:
 
 @torch.no_grad()
 def _choices(layer: Layer, floor: Tensor, edges: Edges, ends: Sequence[Pair]) -> tuple[Tensor, Tensor, Tensor]:
-    """The neighbour of each point that the pool takes, as a place in the row, in each channel (rows, n, channels).
+    """The neighbour of each point that the pool takes in each channel, as a place among all numbers of a coordinate.
 
-    Besides, 1 where that is the result and 0 where it is not, and the places of points where edges tie.
+    Besides, 1 where that is the result and 0 where it is not, (rows, n, channels), and the points where edges tie.
     """
     sources, alone, ties = [], [], []
     n = edges.index.shape[2]
@@ -95,9 +98,9 @@ def _choices(layer: Layer, floor: Tensor, edges: Edges, ends: Sequence[Pair]) ->
         ties.append(tied)
         alone.append(torch.where(tied.unsqueeze(-1), 0, most))
     source = torch.cat(sources)
-    rows, _, channels = source.shape
-    source += torch.arange(0, rows * n, n).view(rows, 1, 1)
-    source = source.mul_(channels).add_(torch.arange(channels)).flatten()
+    channels = source.shape[-1]
+    first = torch.arange(0, len(source) * n, n).view(-1, 1, 1)
+    source = source.add_(first).mul_(channels).add_(torch.arange(channels)).flatten()
     return source, torch.cat(alone), torch.cat(ties).flatten().nonzero().squeeze(1)
 
 
