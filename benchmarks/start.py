@@ -1,4 +1,4 @@
-"""How long `probsym --help` and `probsym list` take, before and after: whole processes of several source trees, in turns.
+"""How long `probsym --help` and `probsym list` take, before and after: whole processes of two source trees in turns.
 
 Trees are folders with a `src/probsym`, for example git worktrees.
 

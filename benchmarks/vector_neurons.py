@@ -1,6 +1,6 @@
 """A training step with `Learned(VNDGCNN)` as a multiple of one with `Haar`: 32 points, batch 64, 8 draws.
 
-The base is the set network of examples/point_cloud.py. Under SE(3) the net names rotations; under S_n x SE(3) it has its
+The base is the set network of examples/point_cloud.py. Under SE(3) the net names rotations; under S_n x SE(3) it has a
 second convolution and names orders too.
 
 Run: python benchmarks/vector_neurons.py [--device DEVICE] [--points 32] [--batch 64] [--draws 8] [--repeats 15]

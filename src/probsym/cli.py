@@ -168,8 +168,8 @@ def analyse(
     """
     from probsym.lab.analyses import ANALYSES, STUDIES, questions_for, questions_of
     from probsym.lab.analyses.analysis import analysis_path, study, write_analysis
-    from probsym.lab.progress import shown
     from probsym.lab.known_names import closest
+    from probsym.lab.progress import shown
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, load_run, make_fabric, read_run
 
@@ -205,8 +205,8 @@ def inspect(
     """Describe a trained model: symmetry, variance, spread of p(g|x), time, and how many draws to take."""
     from probsym.lab.analyses.analysis import Questions
     from probsym.lab.inspection import inspected, suggested_samples
-    from probsym.lab.progress import shown
     from probsym.lab.known_names import closest
+    from probsym.lab.progress import shown
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, load_run, read_run
 
@@ -235,9 +235,9 @@ def picture(
     device: Device = "auto",
 ) -> None:
     """Draw what trained runs predict for particles, which group elements they draw, or graphs with symmetries."""
+    from probsym.lab.known_names import closest
     from probsym.lab.pictures import PICTURES, SKETCHES
     from probsym.lab.pictures.picture import check_place, save
-    from probsym.lab.known_names import closest
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, load_run, make_fabric, read_run
 

@@ -123,4 +123,4 @@ def test_names_with_stars_stand_for_all_that_fit() -> None:
 
 
 def test_names_are_those_of_the_recipes():
-    assert RECIPE_NAMES == tuple(RECIPES)
+    assert tuple(RECIPES) == RECIPE_NAMES

@@ -1,8 +1,8 @@
 """An edge convolution on a CPU: all edges are looked at in pieces that fit its cache, few are differentiated.
 
-In each channel the pool takes one edge from each point, so no gradient reaches the others, except by way of the mean and
-the variance of the lengths |q|, which have a backward pass of their own. What remains for autograd has a number for each
-point and channel, not for each edge. Points where edges tie, a few of many, have all their edges in memory.
+In each channel the pool takes one edge from each point, so no gradient reaches the others, except by way of the mean
+and the variance of the lengths |q|, which have a backward pass of their own. What remains for autograd has a number for
+each point and channel, not for each edge. Points where edges tie, a few of many, have all their edges in memory.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ Slabs = list[Tensor]
 class Edges(NamedTuple):
     """The neighbours of each point, as places among all points of all rows, and which of them are edges."""
 
-    index: Tensor  # (m, rows, n)
+    places: Tensor  # (m, rows, n)
     real: Tensor  # (m, rows, n), along the first axis True before False
 
 
@@ -43,7 +43,7 @@ class Layer(NamedTuple):
 def pooled_edges(
     edge: VectorLeakyReLU, pool: VectorMaxPool, factor: Tensor | None, x: Tensor, edges: Edges, ends: Sequence[Pair]
 ) -> Tensor:
-    """`VectorMaxPool` over the edges of each point, (d, rows, n, channels); ends are those of q, of k and of a factor."""
+    """`VectorMaxPool` over the edges of each point, (d, rows, n, channels); ends are those of q, k and a factor."""
     layer, floor = Layer(edge, pool, *_statistics(edge.norm, edges, ends[0]), factor), edge.floor(x)
     source, alone, tied = _choices(layer, floor, edges, ends)
 
@@ -57,7 +57,7 @@ def pooled_edges(
     pooled = torch.stack([alone * y for y in vectors])
     if len(tied) == 0:
         return pooled
-    index, real = edges.index.flatten(1)[:, tied], edges.real.flatten(1)[:, tied]
+    index, real = edges.places.flatten(1)[:, tied], edges.real.flatten(1)[:, tied]
 
     def at_tied(near: Tensor, own: Tensor) -> Slabs:
         return [
@@ -84,7 +84,7 @@ def _choices(layer: Layer, floor: Tensor, edges: Edges, ends: Sequence[Pair]) ->
     Besides, 1 where that is the result and 0 where it is not, (rows, n, channels), and the points where edges tie.
     """
     sources, alone, ties = [], [], []
-    n = edges.index.shape[2]
+    n = edges.places.shape[2]
     for rows, (index, real) in _pieces(edges, ends[0][0].shape[-1]):
 
         def at_piece(near: Tensor, own: Tensor, rows: slice = rows, index: Tensor = index) -> Slabs:
@@ -162,13 +162,13 @@ class _Moments(torch.autograd.Function):
 
 def _pieces(edges: Edges, channels: int) -> Iterator[tuple[slice, tuple[Tensor, Tensor | None]]]:
     """Rows that are looked at together, the places of neighbours among them, and the edges; None if all are."""
-    _, rows, n = edges.index.shape
+    _, rows, n = edges.places.shape
     size = max(1, PIECE * rows // (channels * max(1, int(edges.real.sum()))))
     for start in range(0, rows, size):
         piece = slice(start, start + size)
         real = edges.real[:, piece]
         used = max(1, int(real.flatten(1).any(1).sum()))  # few points tie, so most of what is spare is not needed
-        index, real = edges.index[:used, piece] - start * n, real[:used]
+        index, real = edges.places[:used, piece] - start * n, real[:used]
         yield piece, (index, None if bool(real.all()) else real)
 
 

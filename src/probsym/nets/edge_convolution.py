@@ -76,7 +76,7 @@ class EdgeConvolution(nn.Module):
         if self.factor is not None and scalars is not None:
             maps.append((scalars.index_select(0, order).unsqueeze(0), self.factor.weight))
             factor = self.factor.bias
-        ends = [_ends(*one, edges.index) for one in maps]
+        ends = [_ends(*one, edges.places) for one in maps]
         return pooled_edges(self.edge, self.pool, factor, x, edges, ends).index_select(1, order.argsort())
 
 
