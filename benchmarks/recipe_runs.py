@@ -5,7 +5,8 @@ from typing import Any
 
 from rich.console import Console
 
-from probsym.lab.recipe import Recipe, closest
+from probsym.lab.known_names import closest
+from probsym.lab.recipe import Recipe
 from probsym.lab.recipes import RECIPES
 from probsym.lab.run import Options, run
 

@@ -56,3 +56,20 @@ def test_the_core_needs_none_of_them() -> None:
     code += "m = probsym.Symmetrized(torch.nn.Linear(3, 2), 'n -> k', {'n': probsym.groups.S()}); m(torch.rand(2, 3))"
     done = run("-c", code)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["list"]], ids=" ".join)
+def test_help_and_lists_need_no_torch(arguments: list[str]) -> None:
+    code = f"import sys; sys.modules['torch'] = None; sys.argv[1:] = {arguments!r}; "
+    done = run("-c", code + "from probsym.__main__ import main; main()")
+    assert done.returncode == 0, done.stderr
+    assert ("mlp-ps" if arguments == ["list"] else "Usage") in done.stdout
+
+
+def test_what_the_package_has_is_there_when_asked_for() -> None:
+    code = "import sys, probsym; assert 'torch' not in sys.modules; assert set(probsym.__all__) <= set(dir(probsym)); "
+    code += "assert probsym.Symmetrized is probsym.symmetrized.Symmetrized; "
+    code += "assert probsym.groups.S; from probsym import *; "
+    code += "Symmetrized, quadrature_degree, Estimate, Signature, testing; probsym.nothing"
+    done = run("-c", code)
+    assert done.stderr.strip().endswith("AttributeError: module 'probsym' has no attribute 'nothing'")

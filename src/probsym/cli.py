@@ -54,15 +54,15 @@ def _one_of(folder: str) -> str:
 def list_recipes(results: Results = Path("results")) -> None:
     """List every row of every table of the paper: recipe, the paper's number, ours, status."""
     from probsym.lab.paper import listed_rows
-    from probsym.lab.recipes import RECIPES
+    from probsym.lab.recipe_names import RECIPE_NAMES
     from probsym.lab.results import read_results
     from probsym.lab.tables import listing
 
     _say_if_absent(results)
-    _wide().print(listing(read_results(results), RECIPES))
+    _wide().print(listing(read_results(results), RECIPE_NAMES))
     listed = listed_rows()
     console.print(
-        f"Besides: {', '.join(name for name in RECIPES if name not in listed)}", highlight=False, soft_wrap=True
+        f"Besides: {', '.join(name for name in RECIPE_NAMES if name not in listed)}", highlight=False, soft_wrap=True
     )
 
 
@@ -91,7 +91,7 @@ def train(
     results: Annotated[Path | None, typer.Option(help="Folder where results are also written.")] = None,
 ) -> None:
     """Train recipes, one after the other, each for all seeds. Runs survive interruption; use --resume."""
-    from probsym.lab.recipe import matching
+    from probsym.lab.known_names import matching
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, run
 
@@ -128,7 +128,7 @@ def evaluate(
     from dataclasses import replace
 
     from probsym.lab.final_test import report_on_test
-    from probsym.lab.recipe import closest
+    from probsym.lab.known_names import closest
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, load_run, read_run
 
@@ -170,8 +170,8 @@ def analyse(
     """
     from probsym.lab.analyses import ANALYSES, STUDIES, questions_for, questions_of
     from probsym.lab.analyses.analysis import analysis_path, study, write_analysis
+    from probsym.lab.known_names import closest
     from probsym.lab.progress import shown
-    from probsym.lab.recipe import closest
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, load_run, make_fabric, read_run
 
@@ -207,8 +207,8 @@ def inspect(
     """Describe a trained model: symmetry, variance, spread of p(g|x), time, and how many draws to take."""
     from probsym.lab.analyses.analysis import Questions
     from probsym.lab.inspection import inspected, suggested_samples
+    from probsym.lab.known_names import closest
     from probsym.lab.progress import shown
-    from probsym.lab.recipe import closest
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, load_run, read_run
 
@@ -237,9 +237,9 @@ def picture(
     device: Device = "auto",
 ) -> None:
     """Draw what trained runs predict for particles, which group elements they draw, or graphs with symmetries."""
+    from probsym.lab.known_names import closest
     from probsym.lab.pictures import PICTURES, SKETCHES
     from probsym.lab.pictures.picture import check_place, save
-    from probsym.lab.recipe import closest
     from probsym.lab.recipes import RECIPES
     from probsym.lab.run import Options, load_run, make_fabric, read_run
 

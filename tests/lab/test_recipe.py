@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from probsym.errors import ProbsymError, RecipeError
-from probsym.lab.recipe import Settings, closest, matching
+from probsym.lab.known_names import closest, matching
+from probsym.lab.recipe import Settings
+from probsym.lab.recipe_names import RECIPE_NAMES
 from probsym.lab.recipes import RECIPES
 from tests.lab.cases import PS, run_quietly
 
@@ -118,3 +120,7 @@ def test_names_with_stars_stand_for_all_that_fit() -> None:
     for name in ("nothing/*", "demo/mlp-p"):
         with pytest.raises(RecipeError):
             matching([name], RECIPES, "recipe")
+
+
+def test_names_are_those_of_the_recipes():
+    assert tuple(RECIPES) == RECIPE_NAMES

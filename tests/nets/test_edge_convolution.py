@@ -80,7 +80,7 @@ def test_no_vector_of_an_edge_is_kept():
     layer, x = EdgeConvolution(2, 8, 4), torch.randn(7, 10, 16, 2)
     with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one.numel()) or one, lambda one: one):
         layer(x)
-    assert max(kept) == 10 * 16 * 16 * 8
+    assert max(kept) == 7 * 10 * 16 * 8  # a vector for each point
 
 
 def test_refuses_malformed_sizes():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from scipy import stats
+from scipy.special import fdtrc
 from torch import Tensor
 
 
@@ -59,7 +59,7 @@ def compare(x: Moments, y: Moments, rounding: float = 1e-6) -> Tensor:
     rank = varies.sum(-1)
     freedom = (m + k - 1 - rank).clamp_min(1)
     statistic = squared * freedom / (rank.clamp_min(1) * max(m + k - 2, 1))
-    found = stats.f.sf(*(one.cpu().numpy() for one in (statistic, rank.clamp_min(1), freedom)))
+    found = fdtrc(*(one.cpu().numpy() for one in (rank.clamp_min(1), freedom, statistic)))
     return torch.where(apart.cpu(), 0.0, torch.where(rank.cpu() > 0, torch.from_numpy(found), 1.0))
 
 

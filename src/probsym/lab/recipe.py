@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
 import math
 import types
 import typing
@@ -17,6 +15,7 @@ from torch import Tensor, nn
 from probsym.bases.patches import PADDINGS
 from probsym.errors import RangeError, RecipeError
 from probsym.lab.examples import Splits
+from probsym.lab.known_names import near_names
 from probsym.signature import Signature
 
 
@@ -127,7 +126,7 @@ def changes(pairs: Sequence[str]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals or name not in kinds:
             raise RecipeError(
-                f"Expected key=value with one of the keys {', '.join(kinds)} (got {pair!r}){_near(name, kinds)}"
+                f"Expected key=value with one of the keys {', '.join(kinds)} (got {pair!r}){near_names(name, kinds)}"
             )
         found[name] = _value(text, kinds[name], name)
     return found
@@ -183,27 +182,6 @@ class Recipe:
     task: Callable[[], Task]
     build: Callable[[Settings], nn.Module]
     settings: Settings = field(default_factory=Settings)
-
-
-def closest(name: str, known: Mapping[str, Any], what: str) -> Any:
-    """What is known by that name, or a complaint with the nearest names."""
-    if name not in known:
-        raise RecipeError(f"Unknown {what} {name!r}{_near(name, known)}")
-    return known[name]
-
-
-def matching(names: Sequence[str], known: Mapping[str, Any], what: str) -> list[Any]:
-    """What is known by those names, which may hold "*" for anything; at least one for each."""
-    found: dict[str, Any] = {}
-    for name in names:
-        fits = fnmatch.filter(known, name) if "*" in name else [name]
-        found |= {one: closest(one, known, what) for one in fits or [name]}
-    return list(found.values())
-
-
-def _near(name: str, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _value(text: str, kind: Any, name: str) -> Any:

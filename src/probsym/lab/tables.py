@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
+from probsym.lab.known_names import closest
 from probsym.lab.paper import TABLES, Column, Line
-from probsym.lab.recipe import closest
 from probsym.lab.results import Summary, in_words, summarised
 
 Results = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from probsym._internal.checks import check_size
-from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool
-from probsym.ops.transforms import transformed
+from probsym.nets.chosen_edges import Edges, pooled_edges
+from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool, vector_length
+from probsym.ops.transforms import traced
 
 ALL_PAIRS = 16
 """Up to so many points every pair is an edge, used or not: cheaper than gathering neighbours."""
@@ -41,24 +42,48 @@ class EdgeConvolution(nn.Module):
         self.factor = nn.Linear(2 * scalars, outputs) if scalars else None
 
     def forward(self, x: Tensor, mask: Tensor | None = None, scalars: Tensor | None = None) -> Tensor:
+        # compilers and torch.func find out for themselves what to keep; the backward passes of our own are not for them
+        derived = traced()
+        if x.device.type == "cpu" and not derived:
+            return self._looking(x, mask, scalars)
         index, edges = nearest(x.detach(), mask, self.neighbours)
         if index is not None:
-            rows, n = x.shape[1:3]
-            index = index + torch.arange(0, rows * n, n, device=x.device).view(rows, 1)
+            index = _among_all(index)
         ends = *_ends(x, self.edge.feature.weight, index), *_ends(x, self.edge.direction.weight, index)
-        # compilers and torch.func find out for themselves what to keep; the backward passes below are not for them
-        traced = torch.compiler.is_compiling() or transformed()
-        squares, products, direction_squares = _products(index, *ends) if traced else _Products.apply(index, *ends)
-        a, b = self.edge.gates(squares, products, direction_squares, x, edges)
+        squares, products, direction_squares = _products(index, *ends) if derived else _Products.apply(index, *ends)
+        length = vector_length(squares)
+        scaled = self.edge.norm(length, edges) * length
+        a, b = self.edge.gates(squares, scaled, products, direction_squares, self.edge.floor(x))
         if self.factor is not None and scalars is not None:
             numbers = _pair(*_ends(scalars.unsqueeze(0), self.factor.weight, index), index).squeeze(0)
             factor = 2 * torch.sigmoid(numbers + self.factor.bias)
             a, b = a * factor, b * factor
         # the ReLU only shortens a q
         lengths = a.detach().abs() * squares.detach().sqrt()
-        if traced:
+        if derived:
             return _pooled(index, edges, self.pool, lengths, a, b, *ends)[0]
         return _Pool.apply(index, edges, self.pool, lengths, a, b, *ends)
+
+    def _looking(self, x: Tensor, mask: Tensor | None, scalars: Tensor | None) -> Tensor:
+        """The same where numbers may be looked at without waiting for them."""
+        index, real = nearest(x.detach(), mask, self.neighbours, all_pairs=0)
+        assert index is not None
+        assert real is not None
+        order = real.sum(0).amax(1).argsort(stable=True)  # rows in which neighbours tie come last, since they cost more
+        x, edges = x.index_select(1, order), Edges(_among_all(index[:, order]), real[:, order])
+        maps = [(x, self.edge.feature.weight), (x, self.edge.direction.weight)]
+        factor = None
+        if self.factor is not None and scalars is not None:
+            maps.append((scalars.index_select(0, order).unsqueeze(0), self.factor.weight))
+            factor = self.factor.bias
+        ends = [_ends(*one, edges.places) for one in maps]
+        return pooled_edges(self.edge, self.pool, factor, x, edges, ends).index_select(1, order.argsort())
+
+
+def _among_all(index: Tensor) -> Tensor:
+    """Places in a row as places among the points of all rows, (m, rows, n)."""
+    _, rows, n = index.shape
+    return index + torch.arange(0, rows * n, n, device=index.device).view(rows, 1)
 
 
 def _ends(x: Tensor, weight: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -179,14 +204,16 @@ class _Pool(torch.autograd.Function):
 
 
 @torch.no_grad()
-def nearest(x: Tensor, real: Tensor | None, neighbours: int) -> tuple[Tensor | None, Tensor | None]:
+def nearest(
+    x: Tensor, real: Tensor | None, neighbours: int, all_pairs: int = ALL_PAIRS
+) -> tuple[Tensor | None, Tensor | None]:
     """The neighbours of each point of x (d, rows, n, channels): an index (m, rows, n), or None for all n points.
 
     Besides, which of them are edges, (m, rows, n), None for all: those no further away than the neighbour of the last
-    rank, and where that one ties with others, all of them.
+    rank, and where that one ties with others, all of them. Up to `all_pairs` points there is no index.
     """
     n, flat = x.shape[2], x.movedim(0, 2).flatten(2)
-    if n <= min(neighbours, ALL_PAIRS):
+    if n <= min(neighbours, all_pairs):
         return None, None if real is None else real.T.unsqueeze(2) & real
     # differences, not the expanded square, which would lose close points far from the origin
     distance = reach = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist")
@@ -195,17 +222,12 @@ def nearest(x: Tensor, real: Tensor | None, neighbours: int) -> tuple[Tensor | N
         distance = torch.where(real.unsqueeze(1), distance, torch.inf)
     slack = TIE[x.dtype] * reach.amax((1, 2), keepdim=True)
     rank, index = min(neighbours, n) - 1, None
-    if n > ALL_PAIRS:
-        distance, index = distance.topk(min(n, neighbours + SPARE), largest=False)
+    if n > all_pairs:
+        distance, index = distance.topk(n if n <= ALL_PAIRS else min(n, neighbours + SPARE), largest=False)
         last, index = distance[..., rank, None], index.movedim(2, 0)
     else:
         last = distance.topk(rank + 1, largest=False).values[..., -1:]
     edges = distance <= last + slack
     if real is not None:
         edges = edges & torch.isfinite(distance) & real.unsqueeze(2)
-    edges = edges.movedim(2, 0).contiguous()
-    # few points tie, and with few others, so most of what is spare is not needed; only a CPU can tell without waiting
-    if index is not None and x.device.type == "cpu" and not torch.compiler.is_compiling():
-        used = int(edges.flatten(1).any(1).sum())
-        index, edges = index[:used], edges[:used]
-    return index, edges
+    return index, edges.movedim(2, 0).contiguous()

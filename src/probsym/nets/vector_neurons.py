@@ -56,20 +56,20 @@ class VectorLeakyReLU(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         q, k = self.feature(x), self.direction(x)
-        scale, part = self.gates((q * q).sum(0), (q * k).sum(0), (k * k).sum(0), x, mask)
+        squares, products, direction_squares = (q * q).sum(0), (q * k).sum(0), (k * k).sum(0)
+        length = vector_length(squares)
+        scale, part = self.gates(squares, self.norm(length, mask) * length, products, direction_squares, self.floor(x))
         return torch.addcmul(scale * q, part, k)
 
     def gates(
-        self, squares: Tensor, products: Tensor, direction_squares: Tensor, x: Tensor, mask: Tensor | None
+        self, squares: Tensor, scaled: Tensor, products: Tensor, direction_squares: Tensor, floor: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The numbers a, b of `y = a q + b k`, from <q, q>, <q, k>, <k, k>, all (..., rows, n, outputs)."""
-        floor = self._floor(x)
-        length = torch.sqrt(squares + torch.finfo(x.dtype).tiny ** 0.5)
-        scale = self.norm(length, mask) * length / (squares + floor * _gain(self.feature))
+        """The numbers a, b of `y = a q + b k`, from <q, q>, |q| BN(|q|), <q, k>, <k, k>, all (..., outputs)."""
+        scale = scaled / (squares + floor * _gain(self.feature))
         against = (scale * products).clamp_max(0)
         return scale, (SLOPE - 1) * against / (direction_squares + floor * _gain(self.direction))
 
-    def _floor(self, x: Tensor) -> Tensor:
+    def floor(self, x: Tensor) -> Tensor:
         """The square of the length below which x is rounding, (rows, 1, 1), without gradient; positive at zero."""
         size, small = x.detach().square().sum((0, -1)).amax(-1), TOLERANCE[x.dtype] ** 2
         least = max(small * self.least**2 * x.shape[-1], torch.finfo(x.dtype).tiny ** 0.5)
@@ -110,6 +110,11 @@ class VectorMaxPool(nn.Module):
             chosen = chosen & real
         share = chosen.to(lengths.dtype)
         return share / share.sum(0).clamp_min(1)
+
+
+def vector_length(squares: Tensor) -> Tensor:
+    """A length from its square, with a finite gradient at zero."""
+    return torch.sqrt(squares + torch.finfo(squares.dtype).tiny ** 0.5)
 
 
 def _gain(layer: nn.Linear) -> Tensor:

@@ -165,7 +165,7 @@ class _Frame(nn.Module):
         self.pool, self.linear = VectorMaxPool(h), VectorLinear(h, d)
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        columns = self.linear(self.pool(x.transpose(1, 2), None if real is None else real.T))
+        columns = self.linear(self.pool(x.transpose(1, 2).contiguous(), None if real is None else real.T))
         with torch.no_grad():
             size = torch.linalg.vector_norm(x, dim=(0, 3)).amax(1, keepdim=True).clamp_min(x.shape[-1] ** 0.5)
             least = TOLERANCE[x.dtype] * size * torch.linalg.vector_norm(self.linear.weight, dim=-1)

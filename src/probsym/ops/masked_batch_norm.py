@@ -45,8 +45,7 @@ class MaskedBatchNorm(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         rows = self._rows(x, mask)
         precise = x.to(torch.promote_types(x.dtype, self.weight.dtype))
-        joined = self.training and distributed.is_available() and distributed.is_initialized()
-        joined = joined and distributed.get_world_size() > 1
+        joined = self._joined()
         if mask is None and not joined and (not self.training or rows > 1):
             return self._plain(precise).to(x.dtype)
         real = None if mask is None else mask.unsqueeze(-1)
@@ -67,9 +66,28 @@ class MaskedBatchNorm(nn.Module):
         squares = _sum_rows(centred * centred)
         if joined:
             squares = _AllReduce.apply(squares)
+        return torch.addcmul(self.bias, centred, self._scale(mean, squares, count)).to(x.dtype)
+
+    def statistics(self, count: int, mean: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean and the factor m, s of `BN(x) = s (x - m) + bias` in training, where x is not in memory at once.
+
+        mean and the sum of squared differences from it, (channels,), are over the `count` real rows of this process.
+        """
+        here = mean.new_full((1,), count)
+        if self._joined():
+            total, here = _AllReduce.apply(torch.cat([count * mean, here])).split([self.channels, 1])
+            own, mean = mean, total / here.clamp_min(1)
+            squares = _AllReduce.apply(squares + count * (own - mean).square())
+        return mean, self._scale(mean, squares, here)
+
+    def _scale(self, mean: Tensor, squares: Tensor, count: Tensor) -> Tensor:
         self._remember(mean.detach(), squares.detach(), count.detach())
-        scale = self.weight * torch.rsqrt(squares / count.clamp_min(1) + self.eps)
-        return torch.addcmul(self.bias, centred, scale).to(x.dtype)
+        return self.weight * torch.rsqrt(squares / count.clamp_min(1) + self.eps)
+
+    def _joined(self) -> bool:
+        """Whether statistics are those of several processes."""
+        here = self.training and distributed.is_available() and distributed.is_initialized()
+        return here and distributed.get_world_size() > 1
 
     def _plain(self, x: Tensor) -> Tensor:
         flat = nn.functional.batch_norm(

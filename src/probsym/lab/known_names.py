@@ -1,0 +1,30 @@
+"""Things by their names, with a complaint that has the nearest ones."""
+
+import difflib
+import fnmatch
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from probsym.errors import RecipeError
+
+
+def closest(name: str, known: Mapping[str, Any], what: str) -> Any:
+    """What is known by that name, or a complaint with the nearest names."""
+    if name not in known:
+        raise RecipeError(f"Unknown {what} {name!r}{near_names(name, known)}")
+    return known[name]
+
+
+def matching(names: Sequence[str], known: Mapping[str, Any], what: str) -> list[Any]:
+    """What is known by those names, which may hold "*" for anything; at least one for each."""
+    found: dict[str, Any] = {}
+    for name in names:
+        fits = fnmatch.filter(known, name) if "*" in name else [name]
+        found |= {one: closest(one, known, what) for one in fits or [name]}
+    return list(found.values())
+
+
+def near_names(name: str, known: Mapping[str, Any]) -> str:
+    """A question after the names that are near, or nothing."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
