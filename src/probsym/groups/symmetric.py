@@ -161,7 +161,8 @@ class S(OfItems):
                 f"(got {n}, which has {math.factorial(n):.1e})"
             )
         numbers, left = torch.arange(math.factorial(n), device=device), torch.arange(n, 0, -1, device=device)
-        return numbered_orders(numbers.unsqueeze(1), torch.zeros_like(left), left, n)
+        behind = torch.tensor([math.factorial(items) for items in reversed(range(n))], device=device)
+        return numbered_orders(numbers.unsqueeze(1), torch.zeros_like(left), left, behind, n)
 
     def cardinality(self, size: int | None = None) -> int:
         return math.factorial(self.known(size))

@@ -41,8 +41,9 @@ def list_orders(
     number = torch.arange(most, device=drawn.device)
     number = torch.where(number < counts.unsqueeze(1), number, 0).unsqueeze(-1)
     few = torch.where(exact.unsqueeze(1), left, 1).unsqueeze(1)
+    behind = few.flip(-1).cumprod(-1).flip(-1) // few
     longest = next(m for m in range(1, n + 1) if m == n or math.factorial(m + 1) > limit)
-    listed = numbered_orders(number, start.unsqueeze(1), few, longest)
+    listed = numbered_orders(number, start.unsqueeze(1), few, behind, longest)
     orders = torch.where(
         exact.view(-1, 1, 1),
         first.unsqueeze(1).expand(listed.shape).gather(-1, listed),
