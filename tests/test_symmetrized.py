@@ -672,30 +672,6 @@ def test_any_keyword_is_no_mask_where_none_is_given() -> None:
     assert [set(options) for options in seen] == [set(), {"mask"}]
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize(("setting", "sampler"), [("S", "Learned"), ("S", "Haar"), ("E(3)", "Frame")])
-def test_compiled_models_take_batches_of_changing_size(setting: str, sampler: str, training: bool) -> None:
-    """As the last batch of every epoch is; after the second size nothing is compiled anew."""
-    case, graphs = SETTINGS[setting], []
-    model = make_model(case, case.outputs[0], sampler, torch.float32).train(training)
-
-    def counted(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
-        graphs.append(1)
-        return module.forward
-
-    torch._dynamo.reset()
-    compiled = torch.compile(model, backend=counted)
-    for batch in (6, 4, 5, 3, 6):
-        inputs, mask = make_inputs(case, torch.float32, "mixed", torch.Generator().manual_seed(1), batch=batch)
-        found = compiled(*inputs, mask=mask)
-        assert len(found) == batch
-        if training:
-            found.square().sum().backward()
-    assert len(graphs) <= 2
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # that the compiler itself runs into
 def test_compile_a_training_step_that_draws_for_itself() -> None:
     model, inputs, mask = small("Learned", "S", torch.float32)

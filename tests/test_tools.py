@@ -14,12 +14,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from probsym import Symmetrized, export, groups
 from probsym.errors import DerivativeError, TracingError
-from tests import test_input_gradients, test_symmetrized
+from tests import test_compiled_epochs, test_input_gradients, test_symmetrized
 from tests.symmetrized_cases import IN_CI, SETTINGS, applies, make_inputs, make_model
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tools.md"
 COLUMNS = ("input gradient", "second derivative", "compile", "export", "ONNX", "torch.func", "DDP", "bf16")
-REFUSED = "refused"
+REFUSED, PIECES = "refused", "in pieces"
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,27 @@ class Row:
 
 ROWS = (
     Row("`Haar()`", "Haar"),
-    Row("`Enumerate()`", "Enumerate", "S", {"compile": "in pieces"}),
+    Row("`Enumerate()`", "Enumerate"),
     Row("`Frame()` of axes", "Frame", "E(3)", {"ONNX": REFUSED}),
     Row(
         "`Frame()` of orders",
         "Frame",
         "S",
-        {"compile": "in pieces", "export": REFUSED, "ONNX": REFUSED, "torch.func": "grad only"},
+        {"compile": PIECES, "export": REFUSED, "ONNX": REFUSED, "torch.func": "grad only"},
     ),
     Row("`Frame(exact=False)` of orders", "Frame draws", "S", {"ONNX": REFUSED}),
+    Row("`Frame(weighted=True)`", "Frame weighted"),
     Row("`Canonical(net)`", "Canonical"),
     Row("`Learned(net)`", "Learned"),
     Row("`FromHaar(net)`", "FromHaar"),
+    Row("`Energy(energy)`", "Energy", "S", {"compile": PIECES}),
+    Row("`Energy(energy, tau)`", "Energy soft"),
+    Row("`Quadrature(degree)`", "Quadrature", "E(3)"),
 )
 ELSEWHERE = {  # columns that other files test
     "input gradient": [test_input_gradients.test_gradients_are_central_differences],
     "second derivative": [test_input_gradients.test_second_derivatives_are_central_differences],
+    "compile": [test_compiled_epochs.test_epochs],
     "bf16": [test_symmetrized.test_dtypes],
 }
 
@@ -88,30 +93,9 @@ def test_columns_of_other_files_have_every_row(column: str) -> None:
     assert {(row.setting, row.sampler) for row in ROWS} <= covered
 
 
-# ------------------------------------------------------------------------------------------------------- compile
-
-
-@IN_CI
-@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
-@pytest.mark.parametrize("row", cases("compile", "yes", "in pieces"))
-def test_compiled_models_take_three_batch_sizes(row: Row) -> None:
-    graphs: list[int] = []
-
-    def counted(module: torch.fx.GraphModule, inputs: list[Tensor]) -> object:
-        graphs.append(1)
-        return module.forward
-
-    torch._dynamo.reset()
-    model = made(row)[0]
-    compiled = torch.compile(model, backend=counted)
-    for batch in (6, 4, 5):
-        _, inputs, mask = made(row, batch=batch)
-        noise = model.noise(*inputs, mask=mask)
-        torch.testing.assert_close(
-            compiled(*inputs, mask=mask, noise=noise), model(*inputs, mask=mask, noise=noise), atol=1e-5, rtol=1e-4
-        )
-    assert graphs
-    assert len(graphs) <= 2 or row.cell("compile") == "in pieces"
+def test_what_compiles_in_pieces() -> None:
+    pieces = {(row.setting, row.sampler) for row in ROWS if row.cell("compile") == PIECES}
+    assert pieces == {(row.setting, row.sampler) for row in ROWS} & set(test_compiled_epochs.PIECES)
 
 
 # -------------------------------------------------------------------------------------------------------- export
@@ -318,5 +302,5 @@ def test_parallel_training_agrees_on_its_gradient(tmp_path: Path) -> None:
     for row, first, second in zip(ROWS, *both, strict=True):
         torch.testing.assert_close(first, second)
         assert any(float(one.abs().sum()) > 0 for name, one in first.items() if name.startswith("base")), row.text
-        learns = row.sampler in ("Canonical", "Learned", "FromHaar")
+        learns = row.sampler in ("Canonical", "Learned", "FromHaar", "Energy soft")
         assert any(name.startswith("sampler") and float(one.abs().sum()) > 0 for name, one in first.items()) == learns

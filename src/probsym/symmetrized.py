@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -230,10 +230,11 @@ class Symmetrized(Saved, nn.Module):
         chunks: list[Draw] = []
         kept: list[tuple[Tensor, ...]] = []
         chunk = self.chunk if chunk is None else check_size(chunk, "chunk")
+        wanted = samples if tol is None else self._round(samples, 0, max_samples, block or 1)
+        numbers = self._noise(sampler, batch, wanted, source, noise, coupling)
+        draws = self._draws(sampler, batch, numbers, chunk)
         while True:
-            wanted = samples if tol is None else self._round(samples, average.count, max_samples, block or 1)
-            numbers = self._noise(sampler, batch, wanted, source, noise, coupling, start=average.count)
-            for draw, again in self._draws(sampler, batch, numbers, chunk):
+            for draw, again in draws:
                 values = self._values(batch, draw, extra, again)
                 average.add(values, draw)
                 chunks.append(draw)
@@ -241,6 +242,9 @@ class Symmetrized(Saved, nn.Module):
                     kept.append(values)
             if tol is None or sampler.lists_elements or _settled(average, tol, max_samples):
                 break
+            wanted = self._round(samples, average.count, max_samples, block or 1)
+            numbers = self._noise(sampler, batch, wanted, source, noise, coupling, start=average.count)
+            draws = self._draws(sampler, batch, numbers, chunk)
         losses, placement = partial(self._losses, sampler, batch, chunks), Placement(outline, batch, self.residual)
         return Estimate(
             mean=placement.mean(average),
@@ -347,23 +351,27 @@ class Symmetrized(Saved, nn.Module):
         with full_precision(batch.device):
             return COUPLINGS[coupling](sampler, batch, draws, generator, start=start)
 
-    def _draws(self, sampler: Sampler, batch: Batch, noise: Noise, chunk: int | None) -> Iterator[tuple[Draw, bool]]:
+    def _draws(self, sampler: Sampler, batch: Batch, noise: Noise, chunk: int | None) -> Iterable[tuple[Draw, bool]]:
         """The draws in chunks of that many, and whether there are several. Samplers do not follow autocast.
 
         In training the sampler sees all draws at once: statistics of its norms.
         """
         draws = noise.draws()
         if chunk is None or self.training or sampler.lists_elements or draws is None:
-            with full_precision(batch.device):
-                whole = sampler(batch, noise)
+            whole = self._draw(sampler, batch, noise)  # here and not in a loop, which compilers cannot leave
             step = chunk or whole.count
-            for start in range(0, whole.count, step):
-                yield whole.chunk(start, start + step), step < whole.count
-            return
-        for start in range(0, draws, chunk):
-            with full_precision(batch.device):
-                draw = sampler(batch, noise.chunk(start, start + chunk))
-            yield draw, chunk < draws
+            return [
+                (whole.chunk(start, start + step), step < whole.count) for start in range(0, whole.count, step)
+            ]
+        return (
+            (self._draw(sampler, batch, noise.chunk(start, start + chunk)), chunk < draws)
+            for start in range(0, draws, chunk)
+        )
+
+    def _draw(self, sampler: Sampler, batch: Batch, noise: Noise) -> Draw:
+        with full_precision(batch.device):
+            found: Draw = sampler(batch, noise)
+        return found
 
     def _losses(self, sampler: Sampler, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:
         """Those of all draws together."""

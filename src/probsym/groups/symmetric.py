@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from probsym.groups.base import Axis, Carrier, check_axis, check_index, joint_ba
 from probsym.groups.finite import too_close
 from probsym.groups.of_items import OfItems
 from probsym.ops import Order, SoftSort, descending, invert, soft_sort
+from probsym.ops.numbered_orders import numbered_orders
 from probsym.ops.permute import check_permutation, inverted, moved
 from probsym.ops.transforms import hidden
 
@@ -164,7 +164,9 @@ class S(OfItems):
                 f"Expected at most {LARGEST_LISTED} items to list all permutations "
                 f"(got {n}, which has {math.factorial(n):.1e})"
             )
-        return torch.tensor(list(permutations(range(n))), device=device)
+        numbers, left = torch.arange(math.factorial(n), device=device), torch.arange(n, 0, -1, device=device)
+        behind = torch.tensor([math.factorial(items) for items in reversed(range(n))], device=device)
+        return numbered_orders(numbers.unsqueeze(1), torch.zeros_like(left), left, behind, n)
 
     def cardinality(self, size: int | None = None) -> int:
         return math.factorial(self.known(size))

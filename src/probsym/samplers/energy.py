@@ -11,6 +11,7 @@ from torch import Tensor
 from probsym._internal.checks import check_size
 from probsym.errors import GroupError, RangeError, ShapeError, SignatureError
 from probsym.ops.ranks import merged_ties
+from probsym.ops.transforms import hidden
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
@@ -94,7 +95,7 @@ def _least(listed: Draw, energies: Tensor) -> Draw:
     """The draws of least energy (B, K) with equal weights; those of other items, where they have fewer, with none."""
     merged = merged_ties(-energies)
     least = merged == merged.amax(1, keepdim=True)
-    most = int(least.sum(1).max()) if len(least) else 1
+    most = least.shape[1] if hidden(least) else int(least.sum(1).max()) if len(least) else 1
     places = least.long().argsort(dim=1, descending=True, stable=True)[:, :most]
     weights = least.gather(1, places).to(energies.dtype)
     return listed.take(places).weighted(weights / weights.sum(1, keepdim=True))

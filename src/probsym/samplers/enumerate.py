@@ -58,7 +58,11 @@ class Enumerate(Sampler):
 def every_element(batch: Batch, limit: int) -> Draw:
     """Each element of the group, or product of groups, for each batch item."""
     groups = batch.groups
-    most = {key: _most_items(batch, key) for key, group in groups.items() if group.takes_mask}
+    sizes = {key: batch.sizes[key] for key, group in groups.items() if group.takes_mask}
+    padded = math.prod([group.cardinality(batch.sizes.get(key)) for key, group in groups.items()])
+    # compiled code would split where masks are looked at, and be compiled anew for every largest number of real items
+    unseen = padded <= limit and torch.compiler.is_compiling()
+    most = sizes if unseen else {key: _most_items(batch, key) for key in sizes}
     total = math.prod([group.cardinality(most.get(key, batch.sizes.get(key))) for key, group in groups.items()])
     if total > limit:
         raise GroupError(f"Expected at most {limit} elements to list (got {total}, for {most} items)")

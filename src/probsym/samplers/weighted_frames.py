@@ -75,8 +75,7 @@ def weighted_orders(keys: Tensor, ties: Tensor, mask: Tensor | None, limit: int)
     count = (channels - 1) * n * (n - 1) // 2 + 1
     if count > limit:
         raise GroupError(f"Expected at most {limit} directions for {n} items of {channels} channels (got {count})")
-    # a generator whose numbers numpy keeps the same, row after row, whatever the number of directions is
-    drawn = torch.from_numpy(np.random.RandomState(0).standard_normal((count, channels))).to(keys.device)
+    drawn = (_opaque_directions if torch.compiler.is_dynamo_compiling() else _directions)(keys.detach(), count)
     places = (keys @ torch.nn.functional.normalize(drawn, dim=1).T).mT
     classes = lexicographic_ranks(keys.detach(), 0.0, mask).unsqueeze(1).expand(places.shape)
     every = None if mask is None else mask.unsqueeze(1).expand(places.shape)
@@ -92,3 +91,19 @@ def weighted_orders(keys: Tensor, ties: Tensor, mask: Tensor | None, limit: int)
     total = least.sum(1, keepdim=True)
     weights = torch.where(total > 0, least, 1) / torch.where(total > 0, total, count)
     return orders, weights, ~(same & ~behind).flatten(1).any(1)
+
+
+def _directions(keys: Tensor, count: int) -> Tensor:
+    """The same normal numbers always, (count, channels): numpy keeps them, row after row, however many there are."""
+    return torch.from_numpy(np.random.RandomState(0).standard_normal((count, keys.shape[-1]))).to(keys.device)
+
+
+@torch.library.custom_op("probsym::directions", mutates_args=())
+def _opaque_directions(keys: Tensor, count: int) -> Tensor:
+    """For compilers, which cannot look inside numpy."""
+    return _directions(keys, count)
+
+
+@_opaque_directions.register_fake
+def _(keys: Tensor, count: int) -> Tensor:
+    return keys.new_empty(count, keys.shape[-1])

@@ -1,0 +1,103 @@
+"""Compiled models through epochs whose batches differ in size, in training and in evaluation.
+
+    PYTHONPATH=src:. PROBSYM_TOOLS=1 python -m pytest -p no:cacheprovider tests/test_compiled_epochs.py
+
+runs all of it, on a GPU by inductor where there is one. On a CPU the compiler makes no code, which takes as long as all
+else together, unless PROBSYM_BACKEND=inductor asks for it.
+"""
+
+import os
+
+import pytest
+import torch
+from torch import Tensor
+
+from probsym import Symmetrized, groups, samplers
+from tests.symmetrized_cases import SETTINGS, make_inputs, make_model
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BACKEND = os.environ.get("PROBSYM_BACKEND", "inductor" if DEVICE == "cuda" else "aot_eager")
+EPOCH = (6, 4, 5)
+"""The sizes of the batches."""
+
+CASES = [
+    ("S", "Haar"),
+    ("S", "Enumerate"),
+    ("S", "Frame"),
+    ("S", "Frame draws"),
+    ("S", "Frame weighted"),
+    ("S", "Canonical"),
+    ("S", "Learned"),
+    ("S", "FromHaar"),
+    ("S", "Energy"),
+    ("S", "Energy soft"),
+    ("E(3)", "Frame"),
+    ("E(3)", "Frame weighted"),
+    ("E(3)", "Learned"),
+    ("E(3)", "Quadrature"),
+    ("C(4)", "Enumerate"),
+    ("D(4)", "Energy"),
+    ("Signs", "Frame"),
+    ("S x SE(3)", "Frame"),
+    ("S x SE(3)", "Learned"),
+]
+AT_ONCE = [("S", "Enumerate"), ("S", "Learned")]
+"""What is tested everywhere; the rest takes long."""
+
+PIECES = {("S", "Frame"): 6, ("S", "Energy"): 5, ("D(4)", "Energy"): 5}
+"""Graphs that a call is split into, where the number of draws depends on the input; all others are one."""
+
+
+def step(call: Symmetrized, model: Symmetrized, inputs: list[Tensor], mask: Tensor | None) -> list[Tensor]:
+    """The output for draws that follow from the seed, and the gradients in training."""
+    model.zero_grad()
+    torch.manual_seed(0)
+    y = call(*inputs, mask=mask)
+    if not model.training:
+        return [y.detach()]
+    y.square().sum().backward()
+    return [y.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
+@pytest.mark.parametrize(("setting", "sampler"), CASES)
+def test_epochs(setting: str, sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers as without a compiler; the second epoch compiles nothing."""
+    if (setting, sampler) not in AT_ONCE and not os.environ.get("PROBSYM_TOOLS"):
+        pytest.skip("takes long; set PROBSYM_TOOLS")
+    case, pieces = SETTINGS[setting], PIECES.get((setting, sampler), 1)
+    model = make_model(case, case.outputs[-1], sampler, torch.float32).to(DEVICE)
+    generator = torch.Generator().manual_seed(1)
+    batches = [make_inputs(case, torch.float32, "mixed", generator, batch=batch) for batch in EPOCH]
+    if BACKEND == "inductor":
+        monkeypatch.setattr("torch._inductor.config.fallback_random", True)  # draws as without a compiler
+    from torch._dynamo.testing import CompileCounterWithBackend  # not before it is needed: it takes long
+
+    torch.compiler.reset()
+    counter = CompileCounterWithBackend(BACKEND)
+    compiled = torch.compile(model, backend=counter)
+    counts = []
+    for _ in range(2):
+        for training in (True, False):
+            model.train(training)
+            for inputs, mask in batches:
+                inputs = [x.to(DEVICE) for x in inputs]
+                mask = {key: one.to(DEVICE) for key, one in mask.items()} if isinstance(mask, dict) else mask
+                mask = mask.to(DEVICE) if isinstance(mask, Tensor) else mask
+                wanted = [one.clone() for one in step(model, model, inputs, mask)]
+                found = step(compiled, model, inputs, mask)
+                torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)
+                counts.append(counter.frame_count)
+    assert counts[0] == pieces
+    assert counts[len(counts) // 2 - 1] <= 3 * pieces  # the first size, any size, and those once more in evaluation
+    assert counts[-1] == counts[len(counts) // 2 - 1]
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own, where a graph splits
+def test_padding_beyond_the_limit_is_not_listed() -> None:
+    """The padded size has 24 orders, the largest item 6: compiled code too lists those, though in pieces."""
+    torch.compiler.reset()
+    sampler = samplers.Enumerate(limit=10)
+    model = Symmetrized(lambda x: x[:, 0] * x[:, 1].square(), "n -> ", {"n": groups.S()}, sampler)
+    x, mask = torch.tensor([[1.0, 2.0, 4.0, 0.0]]), torch.tensor([[True, True, True, False]])
+    torch.testing.assert_close(torch.compile(model, backend="eager")(x, mask=mask), model(x, mask=mask))
