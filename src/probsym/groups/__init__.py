@@ -5,15 +5,13 @@ from probsym.groups.cyclic import C
 from probsym.groups.dihedral import D
 from probsym.groups.euclidean import E
 from probsym.groups.finite import Finite
-from probsym.groups.icosahedral import Icosahedral
-from probsym.groups.octahedral import Octahedral
 from probsym.groups.orthogonal import O
+from probsym.groups.polyhedral import Icosahedral, Octahedral, Tetrahedral
 from probsym.groups.shift import Shift
 from probsym.groups.signs import Signs
 from probsym.groups.special_euclidean import SE
 from probsym.groups.special_orthogonal import SO
 from probsym.groups.symmetric import S
-from probsym.groups.tetrahedral import Tetrahedral
 
 GROUPS: dict[str, type[Group]] = {
     "S": S,

@@ -16,6 +16,8 @@ from probsym.ops.precision import full_precision
 from probsym.ops.random_numbers import random_numbers
 
 Axis = int | tuple[int, int]
+Device = torch.device | None
+Dtype = torch.dtype | None
 Carrier = Tensor | Order
 """What acts in an element's place: an order, weights of a finite group's elements, or the element itself."""
 
@@ -101,12 +103,7 @@ class Group(ABC):
 
     @abstractmethod
     def identity(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
+        self, batch: Sequence[int] = (), *, size: int | None = None, dtype: Dtype = None, device: Device = None
     ) -> Tensor:
         """The element that moves nothing."""
 

@@ -8,7 +8,17 @@ import torch
 from torch import Tensor
 
 from probsym.errors import ShapeError
-from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, joint_batch, matmul
+from probsym.groups.base import (
+    Axis,
+    Device,
+    Dtype,
+    Group,
+    act_by_matrix,
+    check_axis,
+    check_parameter,
+    joint_batch,
+    matmul,
+)
 from probsym.groups.orthogonal import O, determinant_sign
 from probsym.ops.random_numbers import random_numbers
 
@@ -33,6 +43,7 @@ class E(Group):
     d: int
 
     compact = False
+    kinds = frozenset({"plain", "point", "axial"})
     rotations: ClassVar[type[O]] = O
 
     def __post_init__(self) -> None:
@@ -63,10 +74,6 @@ class E(Group):
         column = translation.unsqueeze(-1).expand(*batch, self.d, 1)
         return torch.cat([g.expand(*batch, self.d, self.d).to(dtype), column.to(dtype)], dim=-1)
 
-    @property
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"plain", "point", "axial"})
-
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (self.d, self.d + 1)
 
@@ -75,12 +82,7 @@ class E(Group):
         return self.d
 
     def identity(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
+        self, batch: Sequence[int] = (), *, size: int | None = None, dtype: Dtype = None, device: Device = None
     ) -> Tensor:
         return torch.eye(self.d, self.d + 1, dtype=dtype, device=device).expand(*batch, -1, -1)
 

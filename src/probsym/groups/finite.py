@@ -8,17 +8,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from probsym.errors import DtypeError, ShapeError
-from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_index, matmul
-from probsym.ops import descending
-from probsym.ops.argument_checks import check_tau
-from probsym.ops.transforms import needs_gradient
-
-CLOSE = {torch.float64: 1e-12, torch.float32: 2e-5}
-"""Gaps between scores or logits, relative to the largest, that rounding may close."""
+from probsym.errors import DtypeError
+from probsym.groups.base import Axis, Device, Dtype, act_by_matrix, check_axis, check_index, matmul
+from probsym.groups.chosen import Chosen, largest
 
 
-class Finite(Group):
+class Finite(Chosen):
     """A finite group whose elements are numbered 0 to order - 1; 0 is the identity.
 
     An element is an integer tensor (*batch,). Features are logits (*batch, order), one for each element; they follow
@@ -30,7 +25,7 @@ class Finite(Group):
 
     finite = True
     feature_field = "logits"
-    compares_features = True
+    stratifies = True
 
     @property
     @abstractmethod
@@ -41,12 +36,7 @@ class Finite(Group):
         return ()
 
     def identity(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
+        self, batch: Sequence[int] = (), *, size: int | None = None, dtype: Dtype = None, device: Device = None
     ) -> Tensor:
         return torch.zeros(tuple(batch), dtype=torch.long, device=device)
 
@@ -98,44 +88,11 @@ class Finite(Group):
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
         """The element with the largest logit; exact ties go to the largest `noise`, or else the first."""
         self._check_weights(features)
-        return descending(features.detach(), ties=noise)[..., 0]
-
-    def straight_through(self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0) -> Tensor:
-        """Weights (*batch, order): one at the projected element, with the gradient of `softmax(logits / tau)`."""
-        check_tau(tau)
-        places = torch.arange(self.order, device=features.device)
-        hard = self.project(features, noise=noise).unsqueeze(-1) == places
-        soft = torch.softmax(features.to(torch.promote_types(features.dtype, torch.float32)) / tau, dim=-1)
-        return hard.to(soft.dtype) + (soft - soft.detach())
-
-    def choose(
-        self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0, mask: Tensor | None = None
-    ) -> tuple[Tensor, Carrier]:
-        g = self.project(features, noise=noise)
-        if needs_gradient(features):
-            return g, self.straight_through(features, noise=noise, tau=tau)
-        return g, g
-
-    def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
-        """That of `softmax(logits / tau)`."""
-        logs = torch.log_softmax(features.to(torch.promote_types(features.dtype, torch.float32)) / tau, dim=-1)
-        return -(logs.exp() * logs).sum(-1)
-
-    def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
-        """-log p(identity), with p the softmax of logits / tau."""
-        precise = features.to(torch.promote_types(features.dtype, torch.float32))
-        return -torch.log_softmax(precise / tau, dim=-1)[..., 0]
-
-    def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
-        return too_close(features.topk(min(2, self.order)).values)
+        return largest(features, noise)
 
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
         """The product with the element in the middle of the list."""
         return self.compose(g, torch.full_like(g, self.order // 2))
-
-    @property
-    def stratifies(self) -> bool:
-        return True
 
     def stratum_orders(
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
@@ -168,17 +125,3 @@ class Finite(Group):
 
     def _checked(self, g: Tensor) -> Tensor:
         return check_index(g, self, self.order)
-
-    def _check_weights(self, weights: Tensor) -> None:
-        if not weights.is_floating_point() or weights.dim() < 1 or weights.shape[-1] != self.order:
-            raise ShapeError(
-                f"Expected floating logits or weights (*batch, {self.order}) for {self!r} "
-                f"(got {tuple(weights.shape)}, {weights.dtype})"
-            )
-
-
-def too_close(ordered: Tensor, real: Tensor | None = None) -> Tensor:
-    """Whether neighbours (*batch, n) differ, but by no more than rounding; exact ties are decided by noise."""
-    gap = (ordered[..., :-1] - ordered[..., 1:]).abs()
-    close = (gap != 0) & (gap <= CLOSE[ordered.dtype] * ordered.abs().amax(-1, keepdim=True))
-    return (close if real is None else close & real).any(-1)

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from probsym.errors import GroupError, ShapeError
-from probsym.groups.base import Group, check_index
+from probsym.groups.base import Device, Dtype, Group, check_index
 
 
 @dataclass(frozen=True, repr=False)
 class OfItems(Group):
-    """A group of n items: an element is an index (*batch, n), and features are n numbers."""
+    """A group of n items: an element is n integers (*batch, n), features are n numbers that move as the items do.
 
-    @property
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"plain"})
+    What is written here of elements is for permutations, which S and Shift are.
+    """
+
+    finite = True
+    stratifies = True
+    kinds = frozenset({"plain"})
+
+    def identity(
+        self, batch: Sequence[int] = (), *, size: int | None = None, dtype: Dtype = None, device: Device = None
+    ) -> Tensor:
+        return torch.arange(self.known(size), device=device).expand(*batch, -1)
+
+    def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        """The permutation matrix, (*batch, n, n)."""
+        n = self._checked(g).shape[-1]
+        return torch.zeros((*g.shape, n), dtype=dtype, device=g.device).scatter_(-2, g.unsqueeze(-2), 1.0)
+
+    def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
+        return "uniform", "normal"
+
+    def move(self, g: Tensor, features: Tensor) -> Tensor:
+        return self.act(g, features)
 
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:
         return (self.known(size),)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.base import Axis, Carrier, Group, act_by_matrix, check_axis, check_parameter, matmul
+from probsym.groups.base import Axis, Carrier, Device, Dtype, Group, act_by_matrix, check_axis, check_parameter, matmul
 from probsym.groups.images import grid_rows, turn_image
 from probsym.groups.rotation_rule import rotation_rule
 from probsym.ops import gram_schmidt
@@ -58,12 +58,7 @@ class O(Group):  # noqa: E742
         return None if kind == "grid" else self.d
 
     def identity(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
+        self, batch: Sequence[int] = (), *, size: int | None = None, dtype: Dtype = None, device: Device = None
     ) -> Tensor:
         return torch.eye(self.d, dtype=dtype, device=device).expand(*batch, -1, -1)
 

@@ -29,12 +29,10 @@ class PlanarGroup(Finite):
 
     m: int
 
+    kinds = frozenset({"plain", "axial", "grid"})
+
     def __post_init__(self) -> None:
         check_parameter(self.m, "number of rotations")
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"plain", "axial", "grid"})
 
     def exact_on(self, kind: str) -> bool:
         return kind != "grid" or 4 % self.m == 0

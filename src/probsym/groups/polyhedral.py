@@ -1,4 +1,4 @@
-"""What the rotation groups of the regular solids share: finite groups of rotations of space."""
+"""Tetrahedral, Octahedral and Icosahedral: the rotations of the regular solids."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ from torch import Tensor
 from probsym.groups.finite import Finite
 
 GOLDEN = (1 + 5**0.5) / 2
-ENTRIES = torch.tensor([0.0, 0.5, 1.0, GOLDEN / 2, (GOLDEN - 1) / 2], dtype=torch.float64)
+LONG, SHORT = GOLDEN / 2, (GOLDEN - 1) / 2
+ENTRIES = torch.tensor([0.0, 0.5, 1.0, LONG, SHORT], dtype=torch.float64)
 """What the entries of a rotation can be, up to their sign, if an edge of the solid lies across an axis."""
+HALF_TURN = ((-1, 0, 0), (0, -1, 0), (0, 0, 1))
+QUARTER_TURN = ((0, -1, 0), (1, 0, 0), (0, 0, 1))
+"""Both about the z axis."""
+THIRD_TURN = ((0, 0, 1), (1, 0, 0), (0, 1, 0))
+"""About the diagonal (1, 1, 1): x goes to y, y to z."""
+FIFTH_TURN = ((0.5, -LONG, SHORT), (LONG, SHORT, -0.5), (SHORT, 0.5, LONG))
+"""About the corner (1, 0, golden ratio)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,6 +32,7 @@ class Polyhedral(Finite):
     and products are looked up in a table.
     """
 
+    kinds = frozenset({"plain", "axial"})
     matrices: ClassVar[Tensor]
     table: ClassVar[Tensor]
 
@@ -35,10 +44,6 @@ class Polyhedral(Finite):
     @property
     def order(self) -> int:
         return len(self.matrices)
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"plain", "axial"})
 
     def axis_size(self, kind: str = "plain") -> int:
         self.check_kind(kind)
@@ -62,18 +67,19 @@ class Polyhedral(Finite):
 
 def _generated(generators: Tensor) -> tuple[Tensor, Tensor]:
     """All products of rotations (count, 3, 3), the identity first, and the number of each product of two of them."""
-    found = torch.eye(3, dtype=torch.float64).unsqueeze(0)
-    while True:
-        products = _exact(found.unsqueeze(1) @ generators).flatten(0, 1)
-        new = products[~(_number(products, found) >= 0)]
-        if len(new) == 0:
-            break
-        first = [new[0]]
-        for one in new[1:]:
-            if all(not torch.equal(one, other) for other in first):
-                first.append(one)
-        found = torch.cat([found, torch.stack(first)])
-    return found, _number(_exact(found.unsqueeze(1) @ found).flatten(0, 1), found).view(len(found), len(found))
+    found = [torch.eye(3, dtype=torch.float64)]
+    numbers = {_entries(found[0].unsqueeze(0))[0]: 0}
+    for one in found:  # which grows meanwhile
+        products = _exact(one @ generators)
+        for product, entries in zip(products, _entries(products), strict=True):
+            if numbers.setdefault(entries, len(found)) == len(found):
+                found.append(product)
+    every = torch.stack(found)
+    return every, torch.tensor([[numbers[entries] for entries in _entries(_exact(one @ every))] for one in found])
+
+
+def _entries(matrices: Tensor) -> list[tuple[float, ...]]:
+    return [tuple(row) for row in matrices.flatten(1).tolist()]
 
 
 def _exact(matrices: Tensor) -> Tensor:
@@ -82,7 +88,29 @@ def _exact(matrices: Tensor) -> Tensor:
     return ENTRIES[nearest] * torch.where(matrices < 0, -1.0, 1.0) + 0.0
 
 
-def _number(matrices: Tensor, listed: Tensor) -> Tensor:
-    """Which of those listed each matrix is, or -1."""
-    same = (matrices.unsqueeze(1) == listed).flatten(2).all(-1)
-    return torch.where(same.any(1), same.long().argmax(1), -1)
+@dataclass(frozen=True, repr=False)
+class Tetrahedral(Polyhedral, generators=(HALF_TURN, THIRD_TURN)):
+    """The 12 rotations of the tetrahedron with a corner at (1, 1, 1) and edges across the axes.
+
+    >>> group = Tetrahedral()
+    >>> group.order, sorted(group.matrix(group.elements()).diagonal(dim1=1, dim2=2).sum(1).tolist())[2:4]
+    (12, [-1.0, 0.0])
+    """
+
+
+@dataclass(frozen=True, repr=False)
+class Octahedral(Polyhedral, generators=(QUARTER_TURN, THIRD_TURN)):
+    """The 24 rotations of the cube whose faces lie across the axes: permutations of the axes with signs.
+
+    >>> Octahedral().order
+    24
+    """
+
+
+@dataclass(frozen=True, repr=False)
+class Icosahedral(Polyhedral, generators=(HALF_TURN, THIRD_TURN, FIFTH_TURN)):
+    """The 60 rotations of the icosahedron with corners at (1, 0, golden ratio) and so on, and edges across the axes.
+
+    >>> Icosahedral().order
+    60
+    """

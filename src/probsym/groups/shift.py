@@ -1,23 +1,19 @@
 """Shift: the cyclic shifts of an axis whose size is read from the input."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.base import Axis, Carrier, act_by_matrix, check_axis
-from probsym.groups.finite import too_close
+from probsym.groups.base import Axis, act_by_matrix, check_axis
+from probsym.groups.chosen import Chosen, largest
 from probsym.groups.of_items import OfItems
-from probsym.ops import descending
-from probsym.ops.argument_checks import check_tau
 from probsym.ops.permute import moved
-from probsym.ops.transforms import needs_gradient
 
 
 @dataclass(frozen=True, repr=False)
-class Shift(OfItems):
+class Shift(Chosen, OfItems):
     """The n cyclic shifts of the n entries of an axis.
 
     An element is an index p (*batch, n), as for S: p[j] = (k + j) mod n for the shift by k places, and `act(p, x)`
@@ -29,19 +25,7 @@ class Shift(OfItems):
     tensor([3., 4., 1., 2.])
     """
 
-    finite = True
     feature_field = "scores"
-    compares_features = True
-
-    def identity(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
-    ) -> Tensor:
-        return torch.arange(self.known(size), device=device).expand(*batch, -1)
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
         self._check_pair(g, h)
@@ -66,48 +50,14 @@ class Shift(OfItems):
         places = torch.arange(n, device=g.device)
         return act_by_matrix(g[..., (places.unsqueeze(1) - places) % n], x, axis)
 
-    def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
-        return "uniform", "normal"
-
-    def move(self, g: Tensor, features: Tensor) -> Tensor:
-        return self.act(g, features)
-
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
         """The shift that brings the first entry to the largest score; exact ties go to the largest `noise`."""
-        return _by(descending(features.detach(), ties=noise)[..., 0], features.shape[-1])
-
-    def choose(
-        self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0, mask: Tensor | None = None
-    ) -> tuple[Tensor, Carrier]:
-        check_tau(tau)
-        g = self.project(features, noise=noise)
-        if needs_gradient(features):
-            soft = torch.softmax(features / tau, -1)
-            hard = g[..., :1] == torch.arange(g.shape[-1], device=g.device)
-            return g, hard.to(soft.dtype) + (soft - soft.detach())
-        return g, g
-
-    def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
-        """That of `softmax(scores / tau)`."""
-        logs = torch.log_softmax(features / tau, -1)
-        return -(logs.exp() * logs).sum(-1)
-
-    def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
-        """-log p(identity), with p the softmax of scores / tau."""
-        return -torch.log_softmax(features / tau, -1)[..., 0]
-
-    def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
-        return too_close(features.topk(min(2, features.shape[-1])).values)
+        return _by(largest(features, noise), features.shape[-1])
 
     def contains(self, g: Tensor) -> Tensor:
         first = self._checked(g)[..., 0]
         inside = (first >= 0) & (first < g.shape[-1])
         return inside & (g == _by(first, g.shape[-1])).all(-1)
-
-    def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
-        """The permutation matrix, (*batch, n, n)."""
-        n = self._checked(g).shape[-1]
-        return torch.zeros((*g.shape, n), dtype=dtype, device=g.device).scatter_(-2, g.unsqueeze(-2), 1.0)
 
     def cardinality(self, size: int | None = None) -> int:
         return self.known(size)
@@ -119,10 +69,6 @@ class Shift(OfItems):
         """g after a shift by half the entries."""
         n = self._checked(g).shape[-1]
         return (g + n // 2) % n
-
-    @property
-    def stratifies(self) -> bool:
-        return True
 
     def stratum_orders(
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device

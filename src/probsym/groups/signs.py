@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError
-from probsym.groups.base import Axis, Carrier, check_axis
+from probsym.groups.base import Axis, Carrier, Device, Dtype, check_axis
 from probsym.groups.of_items import OfItems
 from probsym.ops.transforms import needs_gradient
 
@@ -32,21 +32,12 @@ class Signs(OfItems):
             [ 4., -5.]])
     """
 
-    finite = True
     feature_field = "signs"
     frame = "signs"
-
-    @property
-    def chooses(self) -> bool:
-        return True
+    chooses = True
 
     def identity(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
+        self, batch: Sequence[int] = (), *, size: int | None = None, dtype: Dtype = None, device: Device = None
     ) -> Tensor:
         return torch.ones(*batch, self.known(size), dtype=torch.long, device=device)
 
@@ -70,9 +61,6 @@ class Signs(OfItems):
 
     def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
         return ("normal",)
-
-    def move(self, g: Tensor, features: Tensor) -> Tensor:
-        return features * g.to(features.dtype)
 
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
         """The signs of features (*batch, n); of those that are zero up to rounding, the signs of `noise`."""
@@ -123,10 +111,6 @@ class Signs(OfItems):
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
         """g with all signs changed."""
         return -g
-
-    @property
-    def stratifies(self) -> bool:
-        return True
 
     def stratum_orders(
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device

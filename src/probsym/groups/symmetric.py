@@ -9,7 +9,7 @@ from torch import Tensor
 
 from probsym.errors import DtypeError, GroupError, ShapeError
 from probsym.groups.base import Axis, Carrier, check_axis, check_index, joint_batch
-from probsym.groups.finite import too_close
+from probsym.groups.chosen import too_close
 from probsym.groups.of_items import OfItems
 from probsym.ops import Order, SoftSort, descending, invert, soft_sort
 from probsym.ops.numbered_orders import numbered_orders
@@ -36,25 +36,11 @@ class S(OfItems):
     tensor([30., 10., 20.])
     """
 
-    finite = True
     feature_field = "scores"
     compares_features = True
     frame = "order"
     renames = True
-
-    @property
-    def takes_mask(self) -> bool:
-        return True
-
-    def identity(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
-    ) -> Tensor:
-        return torch.arange(self.known(size), device=device).expand(*batch, -1)
+    takes_mask = True
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
         self._check_pair(g, h)
@@ -73,12 +59,6 @@ class S(OfItems):
 
     def renaming(self, g: Tensor) -> Tensor:
         return self._checked(g)
-
-    def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
-        return "uniform", "normal"
-
-    def move(self, g: Tensor, features: Tensor) -> Tensor:
-        return self.act(g, features)
 
     def project(self, features: Tensor, *, noise: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """The descending order of scores (*batch, n); exact ties follow `noise`, (*batch, n), or else places."""
@@ -152,9 +132,8 @@ class S(OfItems):
 
     def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
         """The permutation matrix, (*batch, n, n)."""
-        n = self._checked(g).shape[-1]
-        check_permutation(g)
-        return torch.zeros((*g.shape, n), dtype=dtype, device=g.device).scatter_(-2, g.unsqueeze(-2), 1.0)
+        check_permutation(self._checked(g))
+        return super().matrix(g, dtype=dtype)
 
     def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
         """All n! permutations, in lexicographic order."""
@@ -192,10 +171,6 @@ class S(OfItems):
         places = torch.arange(g.shape[-1], device=g.device)
         real = g.shape[-1] if mask is None else mask.sum(-1, keepdim=True)
         return g.gather(-1, torch.where(places < real, real - 1 - places, places).expand(g.shape))
-
-    @property
-    def stratifies(self) -> bool:
-        return True
 
     def stratum_orders(
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
