@@ -19,7 +19,7 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 5e-2, tor
 
 
 class Equivariance(NamedTuple):
-    """The result of `assert_equivariant`: the largest relative error, the number of draws, and how many were left out."""
+    """The result of `assert_equivariant`: the largest relative error, the draws, and how many were left out."""
 
     error: float
     draws: int
