@@ -204,8 +204,8 @@ class ModelCalculator(_Calculator):
     reads the cell: what it does at its boundaries is up to it. `results` also has `energy_std` over the draws.
 
     The random numbers depend only on the seed and are the same at all positions, so the forces are conservative
-    wherever the energy does not jump; with `seed=None` they are redrawn for every configuration. `docs/potentials.md` says which
-    samplers jump.
+    wherever the energy does not jump; with `seed=None` they are redrawn for every configuration.
+    `docs/potentials.md` says which samplers jump.
 
     Args:
         model: the model, which is put into evaluation mode.
