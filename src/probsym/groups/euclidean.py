@@ -21,7 +21,7 @@ class E(Group):
     sends a point x to `x Q' + t` and a vector x to `x Q'`; an axial vector takes the sign of the determinant.
 
     The group is not compact and has no uniform distribution. Symmetrization subtracts the centroid of the points and
-    adds it back at the end, so that only `linear`, the group O(d) about the centroid, remains: features, noise and draws
+    adds it back at the end, so only `linear`, the group O(d) about the centroid, remains: features, noise and draws
     are those of O(d), and `haar` is uniform in Q about a given centroid.
 
     >>> group = E(2)
