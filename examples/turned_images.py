@@ -6,7 +6,7 @@ An energy on the classifier's own logits learns from upright images which way is
 The accuracy is then the same in every orientation, with as many passes as the exact average over all rotations.
 
 Run: python examples/turned_images.py MODEL FOLDER, with a classifier from `transformers` and a folder that has a folder
-of images for each class number. Without them, small images are made up, with a classifier trained on them upright.
+of images for each class number. Without them, small images are made up, with a classifier that needs them upright.
 """
 
 import sys

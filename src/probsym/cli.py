@@ -12,7 +12,7 @@ from rich.table import Table
 from probsym.errors import ProbsymError, RecipeError, RunError, Stopped
 
 app = typer.Typer(
-    help="Probabilistic symmetrization: the paper's experiments, run here.",
+    help="Probabilistic symmetrization: run the paper's experiments.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,7 +32,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and leave.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Options of the program itself."""
@@ -70,22 +70,22 @@ def list_recipes(results: Results = Path("results")) -> None:
 def train(
     recipe: Annotated[
         list[str],
-        typer.Argument(help="As `probsym list` names it, such as exp-classify/mlp-ps; exp/* for all of a task."),
+        typer.Argument(help="Name from `probsym list`, such as exp-classify/mlp-ps; exp/* for all of a task."),
     ],
-    set: Annotated[list[str] | None, typer.Option(help="key=value, to change a setting of the recipe.")] = None,
+    set: Annotated[list[str] | None, typer.Option(help="key=value: change a setting of the recipe.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="May be given several times; 0 if not given.")] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with interrupted runs; pass over finished ones.")] = False,
+    resume: Annotated[bool, typer.Option(help="Continue interrupted runs; skip finished ones.")] = False,
     device: Device = "auto",
     processes: Annotated[
-        int | None, typer.Option(min=1, help="That train together; 1, or as torchrun or srun started, if not given.")
+        int | None, typer.Option(min=1, help="Number of processes; 1, or as started by torchrun or srun, if not given.")
     ] = None,
     precision: Precision = "32-true",
     compile: Annotated[bool, typer.Option(help="Compile the forward pass.")] = False,
     capture: Annotated[bool, typer.Option(help="Run whole steps as CUDA graphs.")] = False,
-    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds; 0 for every step.")] = 60.0,
+    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between; 0 for every step.")] = 60.0,
     keep_every: Annotated[
         int | None,
-        typer.Option(min=1, help="Epochs from one file of weights in RUN/weights to the next; the last is there too."),
+        typer.Option(min=1, help="Save weights in RUN/weights every so many epochs, and after the last."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
     results: Annotated[Path | None, typer.Option(help="Folder where results are also written.")] = None,
@@ -119,7 +119,7 @@ def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
     samples: Annotated[int | None, typer.Option(min=1, help="Draws; as in the run if not given.")] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Evaluations, each with draws of its own; as in the run if not given.")
+        int | None, typer.Option(min=1, help="Evaluations with independent draws; as in the run if not given.")
     ] = None,
     device: Device = "auto",
     precision: Precision = "32-true",
@@ -151,20 +151,18 @@ def analyse(
     folders: Annotated[
         list[Path] | None, typer.Argument(metavar="RUN...", help="Folders of finished runs; none for inner_symmetry.")
     ] = None,
-    examples: Annotated[
-        int | None, typer.Option(min=1, help="Of the set that is asked about; all if not given.")
-    ] = None,
+    examples: Annotated[int | None, typer.Option(min=1, help="Number of examples; all if not given.")] = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Draws, at most; as in the paper if not given, else 200.")
+        int | None, typer.Option(min=1, help="Draws, at most; by default as in the paper, else 200.")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="With draws of their own; as in the paper if not given, else 5.")
+        int | None, typer.Option(min=1, help="Repeats with new draws; by default as in the paper, else 5.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the draws; 0 if not given.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the draws; 0 if not given.")] = None,
     device: Device = "auto",
     results: Annotated[Path | None, typer.Option(help="Folder where the rows are written, beside results.")] = None,
 ) -> None:
-    """Ask trained runs: how errors, variances and distributions depend on draws, epochs or moves of the inputs.
+    """Analyse trained runs: how errors, variances and distributions depend on draws, epochs or moved inputs.
 
     Not every analysis has a use for all of examples, samples, repeats and seed: what it would not use is refused.
     """
@@ -199,12 +197,12 @@ def analyse(
 def inspect(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
     stderr: Annotated[float | None, typer.Option(help="Wanted standard error of a prediction.")] = None,
-    examples: Annotated[int, typer.Option(min=1, help="Of the test set.")] = 100,
+    examples: Annotated[int, typer.Option(min=1, help="Number of test examples.")] = 100,
     samples: Annotated[int, typer.Option(min=1, help="Draws, at most.")] = 100,
-    repeats: Annotated[int, typer.Option(min=2, help="With draws of their own.")] = 5,
+    repeats: Annotated[int, typer.Option(min=2, help="Repeats with new draws.")] = 5,
     device: Device = "auto",
 ) -> None:
-    """Describe a trained model: symmetry, variance, spread of p(g|x), time, and how many draws to take."""
+    """Describe a trained model: symmetry, variance, spread of p(g|x), time, and how many draws to use."""
     from probsym.lab.analyses.analysis import Questions
     from probsym.lab.inspection import inspected, suggested_samples
     from probsym.lab.known_names import closest
@@ -228,15 +226,15 @@ def inspect(
 @app.command()
 def picture(
     name: Annotated[str, typer.Argument(help=f"{_one_of('pictures')}.")],
-    out: Annotated[Path, typer.Option(help="File of the picture; its ending says the format.")],
+    out: Annotated[Path, typer.Option(help="File of the picture; its extension sets the format.")],
     folders: Annotated[
         list[Path] | None, typer.Argument(metavar="RUN...", help="Folders of finished runs; none for inner_symmetry.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Test inputs in it.")] = 4,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="Number of test inputs shown.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     device: Device = "auto",
 ) -> None:
-    """Draw what trained runs predict for particles, which group elements they draw, or graphs with symmetries."""
+    """Make a picture of predictions for particles, of the group elements that runs draw, or of symmetric graphs."""
     from probsym.lab.known_names import closest
     from probsym.lab.pictures import PICTURES, SKETCHES
     from probsym.lab.pictures.picture import check_place, save
@@ -261,10 +259,10 @@ def picture(
 
 @app.command("table")
 def show_table(
-    number: Annotated[int, typer.Argument(help="As the paper counts: 1, 2, 3, 4, 7 or 8.")],
+    number: Annotated[int, typer.Argument(help="Number in the paper: 1, 2, 3, 4, 7 or 8.")],
     results: Results = Path("results"),
     set: Annotated[
-        list[str] | None, typer.Option(help="key=value: of runs with just these settings changed, such as epochs=1000.")
+        list[str] | None, typer.Option(help="key=value: runs with exactly these settings changed, as epochs=1000.")
     ] = None,
 ) -> None:
     """Print a table of the paper with our numbers beside it."""
@@ -288,11 +286,11 @@ def report(
         list[Path] | None,
         typer.Argument(
             metavar="[RUN...]",
-            help="Folders of finished runs, or of several; with what --results says of them. All of it if not given.",
+            help="Finished runs, or folders of runs, with their files under --results. All results if not given.",
         ),
     ] = None,
     results: Results = Path("results"),
-    out: Annotated[Path, typer.Option(help="File of the page, which must not be there yet.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="File of the page, which must not exist yet.")] = Path("report.html"),
     markdown: Annotated[
         Path | None, typer.Option(help="File of the same tables as Markdown; beside the page if not given.")
     ] = None,
@@ -323,7 +321,7 @@ def check() -> None:
 
 @app.command()
 def demo(
-    epochs: Annotated[int, typer.Option(min=1, help="Of training, for each method.")] = 15,
+    epochs: Annotated[int, typer.Option(min=1, help="Training epochs for each method.")] = 15,
     out: Annotated[Path | None, typer.Option(help="Folder of the report; runs/demo-DATE if not given.")] = None,
 ) -> None:
     """Train one MLP under three symmetrizations on graphs that message passing cannot tell apart: a few minutes."""

@@ -17,12 +17,13 @@ from probsym.symmetrized import Symmetrized
 def quadrature_degree(
     model: Symmetrized, *inputs: Tensor, spread: float, turns: int = 10, most: int = 15, seed: int = 0, **options: Any
 ) -> int:
-    """The smallest degree of a `Quadrature` whose averages for these inputs spread no more than that over rotations.
+    """The smallest degree of a `Quadrature` for which outputs vary by at most `spread` over rotations.
 
-    The base of the model is averaged by rules of growing degree, each turned `turns` times at random, which is as good
-    as turning the inputs. The spread is the deviation over the turns, and the largest of all outputs counts. It is an
-    estimate: from 10 turns, to about a quarter of itself. A degree of 3 is 48 elements of O(3), one of 7 is 416, and
-    all are tried up to the one that is told. The options go to the model (`mask`, `extra`).
+    The base of the model is averaged with rules of increasing degree. Each rule is rotated `turns` times at random,
+    which has the same effect as rotating the inputs. The spread is the standard deviation over these rotations, for the
+    output where it is largest. With 10 rotations it is known to about a quarter of its size. Degree 3 has 48 elements
+    for O(3), degree 7 has 416, and all degrees up to the answer are tried. The options go to the model (`mask`,
+    `extra`).
 
     >>> from probsym import groups
     >>> model = Symmetrized(lambda x: x[:, 0, 0] ** 2, "n d -> ", {"d": groups.SO(3)})

@@ -22,8 +22,8 @@ class Exportable(nn.Module):
 
     Args:
         model: in evaluation mode.
-        samples: draws where the noise is drawn inside; the model's own number if None.
-        coupling: of the draws, where the noise is drawn inside; the model's own if None.
+        samples: number of draws if the module draws its own noise; the model's own if None.
+        coupling: coupling of these draws; the model's own if None.
     """
 
     def __init__(self, model: Symmetrized, samples: int | None = None, coupling: str | None = None) -> None:
@@ -45,18 +45,17 @@ def program(
     coupling: str | None = None,
     strict: bool = False,
 ) -> torch.export.ExportedProgram:
-    """The model as a program for batches of any size, to be saved by `torch.export.save`.
+    """The model as a program for batches of any size, to be saved with `torch.export.save`.
 
-    It takes what is given here, and nothing else: inputs, the mask if one is given, and the noise if it is given, as
-    `noise.named()`. Without noise it draws its own, of torch's global generator, `samples` times.
+    The program takes exactly the arguments that are given here: the inputs, the mask if there is one, and the noise if
+    it is given, as `noise.named()`. Without noise it makes `samples` draws with torch's global generator.
 
     Args:
         model: in evaluation mode.
-        inputs: an example; the sizes of all axes but the batch are those of the program.
+        inputs: an example; the program is fixed to its sizes on all axes but the batch axis.
         mask: as in a call of the model.
         noise: an example, from `model.noise(...)`; None to draw inside the program.
-        samples: as in a call of the model, where the noise is drawn inside.
-        coupling: likewise.
+        samples, coupling: as in a call of the model, if the program draws its own noise.
         strict: as in `torch.export.export`. A base that calls `len(x)` needs it, or fixes the size of the batch.
 
     >>> from probsym import groups
@@ -84,9 +83,9 @@ def program(
 
 
 def onnx(model: Symmetrized, *inputs: Tensor, **options: Any) -> torch.onnx.ONNXProgram:
-    """The model as ONNX, to be saved by its `save`; arguments are those of `program`.
+    """The model as an ONNX program, to be saved with its `save` method; the arguments are as in `program`.
 
-    ONNX has no eigenvalues, so that a frame of principal axes, or of a Laplacian, is refused.
+    ONNX has no eigenvalue decomposition, so frames of principal axes or of a Laplacian raise an error.
     """
     try:
         from onnxscript import opset18  # noqa: PLC0415, an extra

@@ -102,7 +102,7 @@ def to_padded(batch: Any, *, size: int | None = None, dtype: torch.dtype | None 
 def from_padded(values: Tensor, mask: Tensor) -> Tensor:
     """The rows of values (B, n, ...) where mask (B, n) is True, (total nodes, ...), graph after graph.
 
-    So node outputs stand in the order of the batch that was padded.
+    Outputs per node are then in the order of the batch that was padded.
 
     >>> from_padded(torch.tensor([[1, 2, 3], [4, 0, 0]]), torch.tensor([[True, True, True], [True, False, False]]))
     tensor([1, 2, 3, 4])
@@ -118,10 +118,10 @@ def from_padded(values: Tensor, mask: Tensor) -> Tensor:
 def to_batch(padded: Padded) -> Any:
     """The torch-geometric `Batch` of padded graphs: `x`, `edge_index`, `edge_attr`, `batch`, `ptr`.
 
-    What the mask hides is dropped and the nodes close up. Edges come graph after graph, sorted by source and target.
-    Where the adjacency counts k > 1 there are k parallel edges, and the first carries the features, so that
-    `to_padded(to_batch(p), size=n)` gives p back exactly (padding zero and last, adjacency dtype by the rule there).
-    Weights in place of counts and features without an edge cannot be kept, and are refused.
+    Masked nodes are dropped. Edges come graph after graph, sorted by source and target. An adjacency of k > 1 becomes k
+    parallel edges, of which the first carries the features, so `to_padded(to_batch(p), size=n)` returns p exactly
+    (padding zero and last, adjacency dtype by the rule there). An adjacency of weights instead of counts, and features
+    without an edge, raise an error.
 
     >>> one_edge = torch.tensor([[[0, 0], [1, 0]]])
     >>> to_batch(Padded(None, one_edge, None, torch.ones(1, 2, dtype=torch.bool))).edge_index  # doctest: +SKIP

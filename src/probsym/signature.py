@@ -1,13 +1,13 @@
 """Which axis of which tensor transforms under which group.
 
-    signature = terms "->" terms            one term a tensor, separated by commas
+    signature = terms "->" terms            one term per tensor, separated by commas
     term      = axes separated by blanks    in the tensor's own order; a leading batch axis is implied
     axis      = name | name ":point" | name ":axial" | "(" name name ")"
 
-A name bound to a group transforms under it; a name bound to none is a channel axis and stays. A bound name may be
-repeated (`n n`). `d:point` translates, plain `d` only rotates, `d:axial` also takes the sign of the determinant.
-`(h w)` are two axes that a planar group moves together, bound by the key "h w". A term without axes is one number a
-batch item.
+A name bound to a group transforms under it; a name without a group is a channel axis, which does not transform. A
+bound name may be repeated (`n n`). `d:point` also translates, plain `d` only rotates, `d:axial` is also multiplied by
+the determinant. `(h w)` are two axes that a planar group moves together, bound by the key "h w". A term without axes
+is one number per batch item.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ class Signature:
     def masks(self, mask: Tensor | Mapping[str, Tensor] | None) -> dict[str, Tensor]:
         """The masks by axis name. A single tensor masks the one input axis that qualifies.
 
-        That is the one bound to S, or where none is, the one that is bound to no group. If it comes behind others in
-        all its terms, as channels do, it must be named: the mask may be meant for an axis that a group moves.
+        That is the axis bound to S or, if there is none, the only axis without a group. The latter must come first in
+        one of its terms, so that a mask meant for an axis that a group moves is not applied to channels.
         """
         if mask is None or isinstance(mask, Mapping):
             return dict(mask or {})

@@ -22,9 +22,9 @@ class ModelCalculator(AveragedCalculator):
     positions, and for periodic atoms the cell: "n c, n d:point -> " or "n c, n d:point, k d -> ". Stress is there if it
     reads the cell: what it does at its boundaries is up to it. `results` also has `energy_std` over the draws.
 
-    Draws are a function of the seed alone, the same at all positions, so that forces are conservative wherever the
-    energy does not jump; with `seed=None` they are made anew for every configuration. `docs/potentials.md` says which
-    samplers jump.
+    The random numbers depend only on the seed and are the same at all positions, so the forces are conservative
+    wherever the energy does not jump; with `seed=None` they are redrawn for every configuration.
+    `docs/potentials.md` says which samplers jump.
 
     Args:
         model: the model, which is put into evaluation mode.

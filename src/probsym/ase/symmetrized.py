@@ -31,29 +31,30 @@ Results = Mapping[str, Any]
 
 
 class SymmetrizedCalculator(AveragedCalculator):
-    """Any calculator of ASE, made invariant: energy, forces and stress are averaged over rotations of atoms and cell.
+    """Any ASE calculator, made invariant: energy, forces and stress are averaged over rotations of atoms and cell.
 
         E(x) = sum_k w_k E_0(Q_k^-1 x)        F(x) = sum_k w_k Q_k F_0(Q_k^-1 x)
 
     `results` also has `energy_std`, `forces_std` and `stress_std`: the deviation over the rotations, entry by entry,
-    after turning back. It says how far from invariant the calculator inside is.
+    after rotating back. It shows how far the wrapped calculator is from being invariant.
 
-    The elements do not depend on the positions: drawn once, from the seed, they stay. The forces are then the gradient
-    of the averaged energy, and conservative. The average is invariant under a finite group exactly, under rotations up
-    to the degree of a `Quadrature`, and in distribution for draws, such as those of `Haar`. With `redraw=True` they are
-    drawn anew for every configuration, which samplers that read the positions need (`Frame`, `Canonical`, `Learned`):
-    the forces are then averages too, but not the gradient of one energy. `conservative` says which it is.
+    By default the elements are drawn once, from the seed, and do not depend on the positions. The forces are then the
+    gradient of the averaged energy, and conservative. The average is exactly invariant under a finite group, up to the
+    degree of the rule for `Quadrature`, and in distribution for random draws, such as those of `Haar`. With
+    `redraw=True` elements are redrawn for every configuration, as samplers that read the positions require (`Frame`,
+    `Canonical`, `Learned`). The forces are then still averages, but not the gradient of one energy. `conservative`
+    says which case applies.
 
     Args:
-        calculator: any calculator of ASE; it is called for one turned copy of the atoms after the other.
+        calculator: any ASE calculator; it is called for one rotated copy of the atoms after the other.
         group: acts on vectors in space: O(3), SO(3), finite groups of rotations. With E(3) or SE(3), rotations are
             about the centroid of the positions, so that the energy does not change with translations either.
         sampler: which rotations; if None, every element of a finite group, else `Quadrature(3)`, 48 in O(3).
-        many: computes all turned copies at once instead: from a list of atoms, a list of dictionaries with the
-            properties that they have in ASE.
-        redraw: draw the elements anew for every configuration.
-        samples: how many draws, for samplers that do not list elements.
-        seed: of what is drawn.
+        many: a function that computes all rotated copies at once instead: it maps a list of atoms to a list of
+            dictionaries of properties, named as in ASE.
+        redraw: redraw the elements for every configuration.
+        samples: number of draws, for samplers that do not list elements.
+        seed: seed of the draws.
 
     >>> from ase.build import molecule
     >>> from ase.calculators.emt import EMT

@@ -24,9 +24,9 @@ from probsym.ops.edge_list import EdgeList
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What became of a checkpoint: names of ours that were loaded or left new, and of its own left over.
+    """Which weights of the model were loaded from a checkpoint or left new, and which of the checkpoint were not used.
 
-    `resized` are those of the loaded that were interpolated to another grid.
+    `resized` names loaded weights that were interpolated to another grid.
     """
 
     source: str
@@ -45,10 +45,10 @@ class LoadReport:
 
 
 class PatchTransformer(RemembersArguments, nn.Module):
-    """An encoder of the `transformers` library with only its input and output layers replaced.
+    """An encoder from the `transformers` library with new input and output layers.
 
-    Arrays of order 1 and 2 over up to n items are cut into patches that fit a grid of tokens, as an image is; the
-    output is a linear map of the global token (order 0), or put together from patches that the tokens are mapped to.
+    Arrays of order 1 and 2 over up to n items are cut into patches on a grid of tokens, like an image. An output of
+    order 0 is a linear map of the global token; other outputs are assembled from one patch per token.
 
     `forward(*inputs)`: inputs as `arrays` says, zero where padded; those of order 2 may be an `EdgeList`. The paper's
     model for PATTERN is `PatchTransformer("n 3, n n -> n 2", n=188, diagonal_inputs=True, diagonal_output=True)`, that

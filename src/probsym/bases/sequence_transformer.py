@@ -20,11 +20,11 @@ FEW = MOST_FUSED
 
 
 class SequenceTransformer(RemembersArguments, nn.Module):
-    """All inputs in one array of the highest order, entry by entry a token with a learned position.
+    """A transformer with one token per entry of the highest-order input, each with a learned position.
 
-    An array of lower order stands on the diagonal: "n 3" beside "n n 2" gives every pair (i, i) its three numbers, and
-    other pairs zeros; one of order 0 is given to every token. Layers normalise first (pre-LN), and a last norm and a
-    head ReLU-Linear-ReLU-Linear follow. An output of lower order is read from the diagonal, one of order 0 from the
+    An array of lower order goes on the diagonal: "n 3" beside "n n 2" gives every pair (i, i) its three numbers, and
+    other pairs zeros; an array of order 0 is given to every token. Layers normalise first (pre-LN), and a last norm and
+    a head ReLU-Linear-ReLU-Linear follow. An output of lower order is read from the diagonal, one of order 0 from the
     mean over the tokens. Under autocast only the layers are in low precision: coordinates are read, tokens summed and
     outputs made in the precision of the weights.
 
@@ -41,8 +41,8 @@ class SequenceTransformer(RemembersArguments, nn.Module):
         arrays: what goes in and comes out, in the notation of `probsym.bases.Arrays`.
         n: how many items there can be; there are positions for n ** order tokens.
         feed_forward: width of the feed-forward layers; that of the tokens if None.
-        dropout: on attention, and on what each half of a layer adds.
-        position_std: deviation of the learned positions at the start. Small ones make tokens hard to tell apart.
+        dropout: on attention, and on the output of each half of a layer.
+        position_std: initial standard deviation of the learned positions. If small, tokens are hard to tell apart.
     """
 
     def __init__(

@@ -33,9 +33,9 @@ class Group(ABC):
 
     Groups are values: two objects with the same parameters are equal, and print as they are written.
 
-    Nothing outside this folder asks which class a group is: what samplers, nets and tests need to know, its verbs say.
-    The abstract ones make a group that can act; with `random`, or `elements` of one that is `finite`, it can be tested.
-    The others let samplers serve it, and where one is missing the error names it:
+    Nothing outside this folder depends on the class of a group: samplers, nets and tests use only its verbs (methods).
+    A group needs the abstract ones to act, and `random`, or `elements` if it is `finite`, to be tested. The others make
+    it work with samplers; if one is missing, the error names it:
 
     - `feature_field`, `feature_shape`, `move`, `project`: features name an element (all samplers but Enumerate);
     - `noise_laws`: the noise that `Learned` may add to its input;
@@ -52,7 +52,7 @@ class Group(ABC):
     finite: ClassVar[bool] = False
     """Whether it has finitely many elements on an axis of given size."""
     compact: ClassVar[bool] = True
-    """Whether it has a uniform law. Where it has none, `haar` says what it draws instead, or refuses."""
+    """Whether it has a uniform distribution. If not, `haar` documents what it draws instead, or raises an error."""
     feature_field: ClassVar[str | None] = None
     """The field of `nets.Features` that names an element: "scores", "vectors", "logits", or a name of its own."""
     compares_features: ClassVar[bool] = False

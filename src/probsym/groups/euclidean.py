@@ -30,9 +30,9 @@ class E(Group):
     An element is the pair of an orthogonal Q and a translation t in one tensor [Q | t], (*batch, d, d + 1). It
     sends a point x to `x Q' + t` and a vector x to `x Q'`; an axial vector takes the sign of the determinant.
 
-    The group is not compact and has no uniform law. Symmetrization takes points relative to their centroid and puts it
-    back, so that only the group about it is left, `linear`, which is O(d): features, noise and draws are those of O(d),
-    and `haar` is uniform in Q about a given centroid.
+    The group is not compact and has no uniform distribution. Symmetrization subtracts the centroid of the points and
+    adds it back at the end, so only `linear`, the group O(d) about the centroid, remains: features, noise and draws
+    are those of O(d), and `haar` is uniform in Q about a given centroid.
 
     >>> group = E(2)
     >>> quarter = torch.tensor([[0.0, -1.0, 5.0], [1.0, 0.0, 0.0]])

@@ -1,19 +1,19 @@
-"""How the draws of one input depend on each other, so that as many of them may tell more.
+"""How the draws of one input depend on each other, to get a better average from the same number of draws.
 
-Every single draw keeps its law whatever the coupling is, so the expectation is the same, and as equivariant:
+With any coupling, every single draw keeps its distribution, so the expectation is unchanged and as equivariant:
 
-- "independent": none.
-- "antithetic": draws 2i and 2i + 1 are mirror images. Good where the output changes sign with the mirror; where it does
-  not, a pair tells no more than one draw. The standard error is that of the means of pairs.
+- "independent": no coupling.
+- "antithetic": draws 2i and 2i + 1 are mirror images. This helps if the output changes sign with the mirror image; if
+  the output does not change, a pair is worth one draw. The standard error is computed from the means of pairs.
 - "quasi": the draws fill the space of their random numbers evenly (a Sobol sequence, shifted at random for each batch
-  item); best for a number of draws that is a power of two. No standard error, and no `tol`. Draw by draw only: for g x
-  all draws together need not be distributed as those for x, moved by g.
-- "stratified": for `Haar` and `FromHaar`, elements of finite groups (S on up to 7 items, Signs of up to 12 entries) are
-  drawn without replacement, and so are, in up to 3 dimensions, the signed permutations of the axes that a rotation is
-  followed by: 48 for O(3). No standard error, and no `tol`.
+  item). It works best if the number of draws is a power of two. No standard error, and no `tol`. Only single draws are
+  equivariant in distribution: all draws together need not be.
+- "stratified": for `Haar` and `FromHaar`. Elements of finite groups (S on up to 7 items, Signs of up to 12 entries) are
+  drawn without replacement. In up to 3 dimensions, each uniform rotation is combined with signed permutations of the
+  axes, drawn without replacement: 48 for O(3). No standard error, and no `tol`.
 
-Samplers that list elements have nothing to couple, unless draws are asked from what they list. A new coupling is one
-new file and one line in `COUPLINGS`.
+A sampler that lists elements cannot be coupled, unless a call draws from its list with `samples=`. A new coupling is
+one new file and one line in `COUPLINGS`.
 """
 
 from __future__ import annotations

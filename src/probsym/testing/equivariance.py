@@ -20,7 +20,7 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 5e-2, tor
 
 
 class Equivariance(NamedTuple):
-    """What `assert_equivariant` found: the largest relative error, and how many draws were left out of it."""
+    """The result of `assert_equivariant`: the largest relative error, the draws, and how many were left out."""
 
     error: float
     draws: int
@@ -41,26 +41,26 @@ def assert_equivariant(
     """Check `phi(g x; g noise) = g phi(x; noise)` for a random element g of the group, draw by draw.
 
     Samplers that list elements may list them in another order for g x, so for them the averages are compared. Draws
-    that rounding may decide say nothing: two scores or logits are too close, or vectors that name a rotation nearly
-    fail to span. They are counted and left out. A module is run in evaluation mode.
+    that rounding could change are counted and left out: two scores or logits are too close, or the vectors of a
+    rotation almost fail to span the space. A module is run in evaluation mode.
 
     Args:
-        model: a `Symmetrized`, or any other module or function that returns the same for the same inputs.
-        inputs: a batch for it; an `EdgeList` is moved by renaming its nodes.
-        signature, groups: how inputs and outputs transform, for a model that is no `Symmetrized`.
-        mask: as the model takes it.
+        model: a `Symmetrized`, or any other deterministic module or function.
+        inputs: a batch for the model; an `EdgeList` is moved by renaming its nodes.
+        signature, groups: how inputs and outputs transform, for a model that is not a `Symmetrized`.
+        mask: as in a call of the model.
         samples: draws for each batch item; the model's own number if None.
         generator: source of g and of the noise.
-        index: the number of each example, for samplers with fixed noise.
+        index: the id of each example, for samplers with fixed noise.
         tolerance: largest error allowed, relative to the largest value or 1; 1e-9 in float64, 1e-4 in float32.
 
-    Raises AssertionError with the error found, for each axis apart, and the batch item where it is largest.
+    Raises AssertionError with the error for each axis separately, and the batch item where it is largest.
 
     >>> from probsym import Symmetrized, groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n d:point -> d:point", {"n": groups.S(), "d": groups.SE(3)})
     >>> assert_equivariant(model, torch.randn(8, 5, 3), samples=10).draws
     80
-    >>> rotations = {"d": groups.O(3)}  # and of a function that is none of ours
+    >>> rotations = {"d": groups.O(3)}  # and for any other function
     >>> assert_equivariant(lambda x: x.mean(1), torch.randn(8, 5, 3), signature="n d -> d", groups=rotations).draws
     8
     """

@@ -21,8 +21,8 @@ ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 1e-1, tor
 class Gap(NamedTuple):
     """How far `phi(g x)` is from `g phi(x)`.
 
-    `gap` is the root mean square of the difference over batch and outputs, `stderr` what independent draws alone would
-    make of it, and `p_value` the share of relabellings of the draws that look at least as different.
+    `gap` is the root mean square of the difference over batch and outputs, `stderr` the gap that independent draws
+    alone would cause, and `p_value` the share of relabellings of the draws that differ at least as much.
     """
 
     gap: float
@@ -41,21 +41,21 @@ def equivariance_gap(
     index: Tensor | None = None,
     relabellings: int = 999,
 ) -> Gap:
-    """Compare `g phi(x)` with `phi(g x)`, each from draws of its own, for a random element g.
+    """Compare `g phi(x)` with `phi(g x)`, from independent draws, for a random element g.
 
-    The p-value is that of a permutation test of the summed squares of standardised differences between the two means:
-    if the outputs follow the group in distribution, draws may change sides, and p is uniform; it is exact for any
-    number of samples. A small p-value says that the model is not equivariant; a large one that these draws do not show
-    it. Differences at rounding level do not count.
+    The p-value comes from a permutation test on the summed squares of standardised differences between the two means.
+    If the model is equivariant in distribution, the draws of the two sides can be exchanged, and p is uniform, exactly,
+    for any number of samples. A small p-value means that the model is not equivariant; a large one means that these
+    draws do not show it. Differences at rounding level are ignored.
 
     Args:
         model: a `Symmetrized`, or any other module or function, random or not; a module is run in evaluation mode.
-        inputs: a batch for it.
-        signature, groups: how inputs and outputs transform, for a model that is no `Symmetrized`.
+        inputs: a batch for the model.
+        signature, groups: how inputs and outputs transform, for a model that is not a `Symmetrized`.
         samples: draws on each side.
-        mask: as the model takes it.
-        generator: source of g, of the draws and of the relabellings.
-        index: the number of each example, for samplers with fixed noise.
+        mask: as in a call of the model.
+        generator: random generator for g, the draws and the relabellings.
+        index: the id of each example, for samplers with fixed noise.
         relabellings: how often the draws are relabelled; the smallest p-value is 1 / (1 + relabellings).
 
     >>> from probsym import Symmetrized, groups
