@@ -1,10 +1,11 @@
 """Rules against uniform draws: variance and error of the average over rotations, by number of calls of the base.
 
-For a network with random weights on five points under SO(3), and for a GNN on five charged particles under E(3),
-trained here for a while, or any model of particles that was saved (`--model FOLDER`). Each rule is compared with as
-many uniform draws, independent and stratified. What is exact comes from a rule of high degree.
+For a network with random weights on five points under SO(3), for a GNN on five charged particles under E(3), trained
+here for a while, and for the base of a finished run of particles, `--run FOLDER`, under E(3) alone, since no rule
+permutes. Each rule is compared with as many uniform draws, independent and stratified. What is exact comes from a rule
+of high degree.
 
-Run: python benchmarks/quadrature.py [--epochs N] [--model FOLDER] [--picture FILE] [--out FILE]. The last line is JSON.
+Run: python benchmarks/quadrature.py [--epochs N] [--run FOLDER] [--picture FILE] [--out FILE]. The last line is JSON.
 """
 
 import argparse
@@ -19,32 +20,29 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.record import finish
 from probsym import Symmetrized, bases, groups, samplers
-from probsym.data import Particles
-from probsym.data.nbody import FRAMES, published_start, simulate
+from probsym.data import Particles, nbody
+from probsym.lab.examples import Examples
 from probsym.lab.provenance import provenance
+from probsym.lab.recipes import RECIPES
 from probsym.lab.recipes.nbody import ARRAYS, as_examples
+from probsym.lab.run import Options, load_run, read_run
 
 DEGREES, EXACT = (1, 2, 3, 4, 5, 6, 7), 16
 TRAINED, TESTED, REPEATS = 1000, 32, 8
+PARTICLES = ("n d:point, n d, n m e -> n d:point", {"d": groups.E(3)})
 COLOURS = {"uniform draws": "tab:gray", "stratified draws": "tab:blue", "quadrature": "tab:red"}
 
 
-def particles() -> tuple[Particles, Particles]:
-    """The first of the published systems, to train with and to test with."""
-    start = published_start(TRAINED + TESTED)
-    frames = simulate(start)
-    (position, velocity), (target, _) = (frames[frame] for frame in FRAMES)
-    arrays = (position, velocity, start.charges[:, None], target)
-    whole = [torch.from_numpy(one.transpose(0, 2, 1).copy()) for one in arrays]
-    return Particles(*(one[:TRAINED] for one in whole)), Particles(*(one[TRAINED:] for one in whole))
+def first(systems: Particles, count: int) -> Examples:
+    """The first systems as examples."""
+    return as_examples(Particles(*(one[:count] for one in systems)))
 
 
-def trained(systems: Particles, epochs: int) -> Symmetrized:
+def trained(examples: Examples, epochs: int) -> Symmetrized:
     """A GNN under E(3) that predicts where particles go, with two uniform draws in training."""
     torch.manual_seed(0)
-    base = bases.GNN(ARRAYS, width=60, layers=4)
-    model = Symmetrized(base, "n d:point, n d, n m e -> n d:point", {"d": groups.E(3)}, samples=2)
-    examples, optimiser = as_examples(systems), torch.optim.Adam(model.parameters(), lr=1e-3)
+    model = Symmetrized(bases.GNN(ARRAYS, width=60, layers=4), *PARTICLES, samples=2)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
     for epoch in range(epochs):
         for index in torch.randperm(examples.size).split(100):
             optimiser.zero_grad()
@@ -57,14 +55,22 @@ def trained(systems: Particles, epochs: int) -> Symmetrized:
     return model
 
 
+def from_run(folder: Path) -> tuple[Symmetrized, dict[str, Any]]:
+    """The base of a finished run of particles under E(3), and which run it is."""
+    result = read_run(folder)
+    model = load_run(folder, RECIPES[result["row"]], Options("cpu")).model
+    assert isinstance(model, Symmetrized)
+    named = {name: result[name] for name in ("row", "seed", "epochs", "commit")}
+    return Symmetrized(model.base, *PARTICLES, residual=model.residual), named
+
+
 @torch.no_grad()
 def compared(model: Symmetrized, inputs: tuple[Tensor, ...], targets: Tensor | None) -> list[dict[str, Any]]:
     """For each degree and way to average: variance over repeats, squared error to the exact average, and loss."""
 
     def under(sampler: samplers.Sampler, **options: Any) -> Symmetrized:
-        return Symmetrized(
-            model.base, str(model.signature), model.signature.groups, sampler, chunk=20, **options
-        ).eval()
+        bound = str(model.signature), model.signature.groups
+        return Symmetrized(model.base, *bound, sampler, chunk=20, residual=model.residual, **options).eval()
 
     exact, rows = under(samplers.Quadrature(EXACT))(*inputs), []
     for degree in DEGREES:
@@ -93,7 +99,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
     import matplotlib.pyplot as plt  # noqa: PLC0415
     from matplotlib.ticker import NullFormatter  # noqa: PLC0415
 
-    figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, panels = plt.subplots(1, len(result), figsize=(4.5 * len(result), 3.4), layout="constrained")
     for panel, (title, rows) in zip(panels, result.items(), strict=True):
         for name, colour in COLOURS.items():
             own = [row for row in rows if row["way"] == name]
@@ -112,7 +118,7 @@ def main() -> None:
     """Compare, draw, end with JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=200)
-    parser.add_argument("--model", type=Path)
+    parser.add_argument("--run", type=Path)
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -120,15 +126,16 @@ def main() -> None:
     base = bases.MLP([15, 64, 64, 15], activation="tanh", shape=(5, 3)).double()
     random = Symmetrized(base, "n d -> n d", {"d": groups.SO(3)})
     result = {"random network": compared(random, (torch.randn(TESTED, 5, 3, dtype=torch.float64),), None)}
-    train, test = particles()
-    model = (
-        trained(train, arguments.epochs) if arguments.model is None else Symmetrized.from_pretrained(arguments.model)
-    )
-    examples = as_examples(test)
-    result["particles"] = compared(model, examples.inputs, examples.targets)
+    systems = nbody()
+    test = first(systems["test"], TESTED)
+    models, run = {"GNN": trained(first(systems["train"], TRAINED), arguments.epochs)}, None
+    if arguments.run is not None:
+        model, run = from_run(arguments.run)
+        models[run["row"]] = model
+    result |= {name: compared(model, test.inputs, test.targets) for name, model in models.items()}
     if arguments.picture is not None:
         plot(result, arguments.picture)
-    settings = {"repeats": REPEATS, "inputs": TESTED, "epochs": arguments.epochs if arguments.model is None else None}
+    settings = {"repeats": REPEATS, "inputs": TESTED, "epochs": arguments.epochs, "run": run}
     finish({"benchmark": "quadrature", **settings, **result, **provenance(torch.device("cpu"))}, arguments.out)
 
 

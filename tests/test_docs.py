@@ -269,6 +269,23 @@ def test_the_code_about_potentials_runs() -> None:
     assert names["calculator"].conservative
 
 
+def test_variances_of_rules_are_those_of_the_file() -> None:
+    found = json.loads((BENCHMARKS / "quadrature_cpu.json").read_text())
+    page = (DOCS / "averages.md").read_text()
+    names = {"random network": "random network", "GNN": "GNN", "transformer": "nbody/transformer-ps"}
+    shown = re.findall(r"^\| ([\w ]+), degree (\d) \| (\d+) \| (.+) \| (.+) \| (.+) \|$", page, re.M)
+    assert len(shown) == 18
+    for name, degree, calls, *variances in shown:
+        rows = [row for row in found[names[name]] if row["degree"] == int(degree)]
+        assert {row["calls"] for row in rows} == {int(calls)}
+        assert variances == [f"{row['variance']:.1e}".replace("e-0", "e-") for row in rows]
+    for name, ratios in (("GNN", "16, 24, 125 and 23"), ("transformer", "45, 78, 337 and\n418")):
+        by_way = {(row["way"], row["degree"]): row.get("variance") for row in found[names[name]]}
+        times = [round(by_way["uniform draws", one] / by_way["quadrature", one]) for one in (4, 5, 6, 7)]
+        assert re.findall(r"\d+", ratios) == [str(one) for one in times]
+        assert ratios in page
+
+
 def test_accuracies_of_turned_images_are_those_of_the_file() -> None:
     found = json.loads((BENCHMARKS / "turned_images_deit_tiny_cpu.json").read_text())
     page = (DOCS / "turned-images.md").read_text()

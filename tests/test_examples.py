@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from probsym import samplers
+from probsym.errors import GroupError
 from tests.checkpoint_cases import classic, config_of, vit, write
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -52,6 +54,27 @@ def test_own_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(line.endswith("loaded again the same: True") for line in lines[:5])
     off = {line.split()[0]: float(line.split()[-1]) for line in lines[5:]}
     assert off["stratified"] < 1e-6 < off["independent"]
+
+
+def test_lorentz(capsys: pytest.CaptureFixture[str]) -> None:
+    run = runpy.run_path(str(EXAMPLES / "lorentz.py"))
+    errors = run["main"](150)
+    assert "Expected a compact group, which has a uniform law (got Lorentz(3))" in capsys.readouterr().out
+    assert errors["MLP"][-1] > 10 * errors["MLP"][0]
+    assert max(errors["Canonical"]) < 0.1
+    assert errors["Canonical"] == pytest.approx(len(errors["Canonical"]) * errors["Canonical"][:1], rel=1e-6)
+    momenta, net = run["events"](2)[0], run["Frame"]()
+    refused = {
+        samplers.FromHaar(net): "uniform law",
+        samplers.Energy(torch.sum, elements=4): "uniform law",
+        samplers.Quadrature(2): "verb `quadrature`",
+        samplers.Learned(net): "noise=0",
+        samplers.Frame(): "for a frame",
+        samplers.Enumerate(): "finite",
+    }
+    for sampler, message in refused.items():
+        with pytest.raises(GroupError, match=message):
+            run["symmetrized"](sampler)(momenta)
 
 
 def test_potential(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

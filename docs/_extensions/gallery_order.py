@@ -9,6 +9,7 @@ ORDER = (
     "pretrained_encoder.py",
     "own_module.py",
     "own_group.py",
+    "lorentz.py",
     "own_sampler.py",
 )
 

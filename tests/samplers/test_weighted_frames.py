@@ -15,15 +15,19 @@ def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def base(rows: int, d: int) -> bases.MLP:
-    with torch.random.fork_rng():
+def base(rows: int, d: int, gain: float = 1.0) -> bases.MLP:
+    """Random weights, times the gain."""
+    with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
-        return bases.MLP([rows * d, 32, 1], activation="tanh", shape=()).double()
+        found = bases.MLP([rows * d, 32, 1], activation="tanh", shape=()).double()
+        for weight in found.parameters():
+            weight.mul_(gain)
+    return found
 
 
-def on_points(group: groups.Group, n: int = 4, **options) -> Symmetrized:
+def on_points(group: groups.Group, n: int = 4, gain: float = 1.0, **options) -> Symmetrized:
     term = "n d:point" if isinstance(group, groups.E) else "n d"
-    return Symmetrized(base(n, group.axis_size()), f"{term} -> ", {"d": group}, samplers.Frame(**options))
+    return Symmetrized(base(n, group.axis_size(), gain), f"{term} -> ", {"d": group}, samplers.Frame(**options))
 
 
 def steps(model: Symmetrized, path: Tensor) -> tuple[float, float]:
@@ -34,8 +38,8 @@ def steps(model: Symmetrized, path: Tensor) -> tuple[float, float]:
     return float(change.max()), float(change.mean())
 
 
-def through_a_repeated_eigenvalue(d: int, count: int = 801) -> Tensor:
-    """Points whose principal axes change places half way."""
+def through_a_repeated_eigenvalue(d: int, count: int) -> Tensor:
+    """Points whose principal axes change places half way, between two of an even number of steps."""
     x = torch.randn(4, d, dtype=torch.float64, generator=seeded(2))
     x = torch.linalg.svd(x - x.mean(0), full_matrices=False)[0]
     t = torch.linspace(-0.3, 0.3, count, dtype=torch.float64)
@@ -46,14 +50,16 @@ def through_a_repeated_eigenvalue(d: int, count: int = 801) -> Tensor:
 
 @pytest.mark.parametrize("group", GROUPS, ids=repr)
 def test_a_plain_frame_jumps_at_a_repeated_eigenvalue_and_a_weighted_one_does_not(group: groups.Group) -> None:
-    path = through_a_repeated_eigenvalue(group.axis_size())
-    jump, usual = steps(on_points(group), path)
-    assert jump > 20 * usual
-    most, mean = steps(on_points(group, weighted=True), path)
-    assert most < 10 * mean
-    assert most < jump / 20
-    half, _ = steps(on_points(group, weighted=True), path[::2])
-    assert half > 1.7 * most  # steps half as long, changes half as large
+    long, short = (through_a_repeated_eigenvalue(group.axis_size(), count) for count in (400, 800))
+    plain, weighted = (on_points(group, gain=5.0, weighted=one) for one in (False, True))
+    for path in (long, short):
+        jump, _ = steps(plain, path)
+        assert jump > 0.15  # however short the steps
+        most, mean = steps(weighted, path)
+        assert most < 5 * mean
+        assert most < jump / 100
+    assert most < 0.0007
+    assert most == pytest.approx(steps(weighted, long)[0] / 2, rel=0.02)  # steps half as long, changes half as large
 
 
 def test_points_that_go_through_the_origin_or_a_line_jump_neither() -> None:
