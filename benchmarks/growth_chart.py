@@ -42,8 +42,8 @@ def chart(results: list[dict[str, Any]]) -> Figure:
         panel.set_ylabel(name)
     for panel in panels.flat:
         panel.spines[["top", "right"]].set_visible(False)
-    handles = {label: handle for panel in panels[0] for handle, label in zip(*panel.get_legend_handles_labels())}
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=len(handles), fontsize=8)
+    handles = {one.get_label(): one for panel in panels[0] for one in panel.get_legend_handles_labels()[0]}
+    figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=len(handles), fontsize=8)
     kinds = [f"{line} {one['hardware']}" for line, one in zip(("solid:", "dashed:"), results, strict=False)]
     figure.suptitle(", ".join(kinds), fontsize=9)
     return figure
