@@ -11,7 +11,8 @@ class Canonical(Learned):
     """The element that an equivariant net names without noise; `Learned` with noise 0.
 
     It is a function of the input unless scores tie or vectors do not span, as they must where the input is symmetric
-    itself. There the element is drawn from those that fit, so that the model stays equivariant in distribution.
+    itself. There the element is drawn from those that fit, so that the model stays equivariant in distribution. Several
+    `samples` average over these; for any other input they are the same element again, at the price of a call each.
 
     >>> import torch
     >>> from probsym import Symmetrized, groups, nets
