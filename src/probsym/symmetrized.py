@@ -341,9 +341,7 @@ class Symmetrized(Saved, nn.Module):
         if chunk is None or self.training or sampler.lists_elements or draws is None:
             whole = self._draw(sampler, batch, noise)  # here and not in a loop, which compilers cannot leave
             step = chunk or whole.count
-            return [
-                (whole.chunk(start, start + step), step < whole.count) for start in range(0, whole.count, step)
-            ]
+            return [(whole.chunk(start, start + step), step < whole.count) for start in range(0, whole.count, step)]
         return (
             (self._draw(sampler, batch, noise.chunk(start, start + chunk)), chunk < draws)
             for start in range(0, draws, chunk)

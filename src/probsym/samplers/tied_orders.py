@@ -52,4 +52,3 @@ def list_orders(
     weights = (torch.arange(most, device=drawn.device) < counts.unsqueeze(1)) / counts.unsqueeze(1).double()
     alike = least == most and not torch.compiler.is_compiling()  # one way to go for compilers
     return orders, None if alike else weights, exact
-
