@@ -43,7 +43,7 @@ class Kept(nn.Module):
 
 def model_of(base: Kept, sampler: samplers.Sampler, group: groups.Group, samples: int = 1) -> Symmetrized:
     """A model that looks up what its base says."""
-    return Symmetrized(base, SIGNATURE, {"h w": group}, sampler, samples=samples).eval()
+    return Symmetrized(base, SIGNATURE, {"h w": group}, sampler, 1 if sampler.lists_elements else samples).eval()
 
 
 def answers(

@@ -80,7 +80,8 @@ def averaged(group: groups.Group, sampler: samplers.Sampler | None = None, **opt
 
 def model(sampler: samplers.Sampler, **options: Any) -> ModelCalculator:
     """The same energy as a symmetrized model, with the gradient of all that the sampler does."""
-    return ModelCalculator(Symmetrized(energy, "n, n d:point -> ", {"d": groups.E(3)}, sampler, samples=12), **options)
+    samples = 1 if sampler.lists_elements else 12
+    return ModelCalculator(Symmetrized(energy, "n, n d:point -> ", {"d": groups.E(3)}, sampler, samples), **options)
 
 
 def net() -> nets.VNDGCNN:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probsym import Symmetrized, bases, groups, nets, samplers
+from probsym import Signature, Symmetrized, bases, groups, nets, samplers
 from probsym.nets import Features
 
 BATCH, ITEMS, CHANNELS = 3, 5, 2
@@ -237,7 +237,7 @@ def make_model(setting: Setting, output: str, sampler: str, dtype: torch.dtype, 
         width = sum(torch.Size(shape_of(term, setting)).numel() for term in setting.inputs.split(","))
         shape = shape_of(output, setting)
         base = bases.MLP([width, 16, torch.Size(shape).numel()], activation="tanh", shape=shape)
-        model = Symmetrized(
-            base, f"{setting.inputs} -> {output}", setting.groups, make_sampler(sampler, setting), samples=4
-        )
+        signature, made = f"{setting.inputs} -> {output}", make_sampler(sampler, setting)
+        several = made.uses_samples(Signature.parse(signature, setting.groups))
+        model = Symmetrized(base, signature, setting.groups, made, samples=4 if several else 1)
     return model.to(dtype).eval()

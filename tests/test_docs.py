@@ -204,9 +204,9 @@ def test_the_code_about_averages_runs() -> None:
     names: dict[str, object] = {"torch": torch, "samplers": samplers, "groups": groups, "Symmetrized": Symmetrized}
     names |= {"base": bases.MLP([12, 16, 1], activation="tanh", shape=()), "x": torch.randn(2, 4, 3)}
     names |= {"classifier": classifier, "images": torch.randn(6, 3, 8, 8), "labels": torch.arange(6) % 5, "net": net}
-    names |= {"matrices": (m := torch.randn(3, 4, 4)) + m.mT, "reader": bases.MLP([16, 8, 2])}
+    names |= {"__name__": "page", "matrices": (m := torch.randn(3, 4, 4)) + m.mT, "reader": bases.MLP([16, 8, 2])}
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     for block in blocks:
         exec(block, names)
     assert names["energy"].shape == (2,)

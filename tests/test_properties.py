@@ -82,7 +82,9 @@ class Case:
             outputs = [self.shape(term.names) for term in parsed.outputs]
             heads = [bases.MLP([width, 8, torch.Size(one).numel()], "tanh", shape=one) for one in outputs]
             base = heads[0] if len(heads) == 1 else Several(heads)
-            made = Symmetrized(base, self.signature, self.groups, self._sampler(), samples=3)
+            sampler = self._sampler()
+            samples = 3 if sampler.uses_samples(parsed) else 1
+            made = Symmetrized(base, self.signature, self.groups, sampler, samples)
         return made.to(self.dtype).eval()
 
     def _sampler(self) -> samplers.Sampler:

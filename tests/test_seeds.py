@@ -60,7 +60,8 @@ def model_for(case: str, sampler: str, dtype: torch.dtype) -> Symmetrized:
         "Learned": lambda: samplers.Learned(equivariant_net(case), reads=setting.reads, tau=0.1),
         "FromHaar": lambda: samplers.FromHaar(AnyNet(), reads=setting.reads),
     }[sampler]()
-    return Symmetrized(base, f"{setting.inputs} -> k", setting.groups, made, samples=5).to(dtype).eval()
+    samples = 1 if sampler == "Frame" and "E(3)" in case else 5
+    return Symmetrized(base, f"{setting.inputs} -> k", setting.groups, made, samples).to(dtype).eval()
 
 
 def spread(case: str, inputs: list[Tensor], places: list[list[int]], size: int) -> tuple[list[Tensor], dict]:

@@ -166,6 +166,7 @@ def oracle(base, signature, inputs, masks, elements, draws, as_tensor):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("masking", ["none", "zero", "garbage"])
 @pytest.mark.parametrize("name", ORACLE)
+@pytest.mark.filterwarnings("ignore:Expected an input with 'd.point'")
 def test_oracle(name: str, masking: str, dtype: torch.dtype) -> None:
     signature, bound, masks, as_tensor = ORACLE[name]
     masks = {} if masking == "none" else masks
@@ -319,9 +320,9 @@ def test_chunks_change_nothing(sampler: str, training: bool) -> None:
 @pytest.mark.parametrize("training", [False, True])
 def test_chunks_bound_what_the_base_sees(sampler: samplers.Sampler | None, training: bool) -> None:
     rows = []
-    model = Symmetrized(lambda x: rows.append(len(x)) or x[:, 0], "n -> ", {"n": S}, sampler, samples=6, chunk=2).train(
-        training
-    )
+    samples = 1 if isinstance(sampler, samplers.Enumerate) else 6
+    model = Symmetrized(lambda x: rows.append(len(x)) or x[:, 0], "n -> ", {"n": S}, sampler, samples, chunk=2)
+    model.train(training)
     model(torch.zeros(1, 4))
     assert max(rows) <= 2
 
@@ -392,7 +393,8 @@ def test_a_single_chunk_is_not_computed_twice() -> None:
 @pytest.mark.parametrize("sampler", [samplers.Frame(), samplers.Frame(exact=False)])
 def test_chunks_bound_what_the_base_sees_of_a_frame(sampler: samplers.Sampler) -> None:
     rows = []
-    model = Symmetrized(lambda x: rows.append(len(x)) or x[:, 0, 0], "m d -> ", {"d": groups.O(3)}, sampler, 6, chunk=2)
+    samples, bound = 1 if sampler.exact else 6, {"d": groups.O(3)}
+    model = Symmetrized(lambda x: rows.append(len(x)) or x[:, 0, 0], "m d -> ", bound, sampler, samples, chunk=2)
     model.eval()(torch.randn(1, 5, 3))
     assert max(rows) <= 2
 
@@ -828,3 +830,28 @@ def test_large_whole_numbers_are_not_rounded(dtype: torch.dtype) -> None:
     model = Symmetrized(lambda x: torch.full((len(x),), large, dtype=dtype), "n ->", {"n": S}, samples=3)
     assert model(torch.zeros(2, 4)).tolist() == [float(large)] * 2
     assert model.estimate(torch.zeros(2, 4)).mean.tolist() == [float(large)] * 2
+
+
+LISTED = {
+    "Enumerate": ("n -> ", {"n": S}, samplers.Enumerate()),
+    "Frame of axes": ("n d -> ", {"d": groups.O(3)}, samplers.Frame()),
+    "Frame weighted": ("n c -> ", {"n": S}, samplers.Frame(weighted=True)),
+    "Energy": ("n -> ", {"n": S}, samplers.Energy(lambda x: x[:, 0])),
+    "Quadrature": ("n d -> ", {"d": groups.O(2)}, samplers.Quadrature(2)),
+}
+
+
+@pytest.mark.parametrize("given", [{"samples": 2}, {"eval_samples": 2}], ids=str)
+@pytest.mark.parametrize("name", LISTED)
+def test_samples_that_change_nothing_warn(name: str, given: dict[str, int]) -> None:
+    signature, bound, sampler = LISTED[name]
+    with pytest.warns(UserWarning, match=f"for {type(sampler).__name__}, which lists .* change nothing"):
+        Symmetrized(lambda x: x.flatten(1).sum(1), signature, bound, sampler, **given)
+    Symmetrized(lambda x: x.flatten(1).sum(1), signature, bound, sampler)
+
+
+@pytest.mark.parametrize("sampler", [samplers.Frame(), samplers.Frame(exact=False)])
+def test_samples_of_orders_do_count(sampler: samplers.Sampler) -> None:
+    """A frame of orders draws them where they are too many to list."""
+    model = Symmetrized(lambda x: x[:, 0, 0], "n c -> ", {"n": S}, sampler, samples=3)
+    assert model.estimate(torch.zeros(1, 8, 1)).samples == 3

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym._internal.base_outputs import as_outputs
-from probsym._internal.callables import hidden_modules, takes_mask
+from probsym._internal.callables import takes_mask
 from probsym._internal.checks import (
     check_keys,
     check_read,
@@ -20,6 +20,7 @@ from probsym._internal.checks import (
     check_size,
     seeds_or_generator,
 )
+from probsym._internal.doubts import doubts
 from probsym._internal.recomputed import can_recompute, recomputed
 from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
@@ -55,7 +56,7 @@ class Symmetrized(Saved, nn.Module):
         signature: which axis of which tensor transforms, for example "n c, n n -> k"; see `probsym.Signature`.
         groups: the group of each bound axis, by name; several make the product group.
         sampler: p(g|x), one of `probsym.samplers`; uniform if None.
-        samples: draws in training.
+        samples: draws in training. A sampler that lists elements by itself does not need it; several then warn.
         eval_samples: draws in evaluation; as in training if None.
         chunk: draws in one call of the base, to bound memory. With several chunks, activations inside the base are
             not kept for the gradient: the backward pass calls the base again for each chunk, with the same random
@@ -132,12 +133,8 @@ class Symmetrized(Saved, nn.Module):
             raise SignatureError(
                 f"Expected a base that takes {mask_argument!r}, its mask_argument (got one that does not)"
             )
-        if hidden := hidden_modules(base):
-            warnings.warn(
-                f"Expected base to be a module, so that what is in it is trained and saved with the model (got a "
-                f"function around {', '.join(hidden)})",
-                stacklevel=2,
-            )
+        for doubt in doubts(base, self.signature, self.sampler, self.samples, self.eval_samples):
+            warnings.warn(doubt, stacklevel=2)
 
     def extra_repr(self) -> str:
         groups = ", ".join(f"{key!r}: {group!r}" for key, group in self.signature.groups.items())

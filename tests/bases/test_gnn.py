@@ -180,7 +180,7 @@ def particles(dtype: torch.dtype) -> list[Tensor]:
 
 def symmetrized(base: Any, sampler: Sampler, dtype: torch.dtype, output: str = "n d") -> Symmetrized:
     signature = f"n d:point, n d, n m e -> {output}"
-    return Symmetrized(base, signature, {"d": groups.E(3)}, sampler, samples=4).to(dtype)
+    return Symmetrized(base, signature, {"d": groups.E(3)}, sampler, 1 if sampler.lists_elements else 4).to(dtype)
 
 
 @both_dtypes

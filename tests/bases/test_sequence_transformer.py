@@ -285,7 +285,7 @@ def test_symmetrized_follows_motions_and_permutations(
         f"n d:point, n d, n n e -> {output}",
         {"n": groups.S(), "d": groups.E(3)},
         chosen,
-        samples=4,
+        samples=1 if chosen.lists_elements else 4,
     ).to(dtype)
     inputs = make_inputs("n 3, n 3, n n 2 -> n", 3, 5, dtype)
     testing.assert_equivariant(model, *inputs, mask=make_mask(3, 5) if masked else None)

@@ -106,7 +106,7 @@ def test_a_base_can_have_dropout() -> None:
 def test_draws_are_those_of_the_paper() -> None:
     for recipe in NAMES.values():
         model = recipe.build(recipe.settings)
-        single = recipe.name.endswith("canonical")
+        single = recipe.name.endswith(("canonical", "fa"))
         assert (model.samples, model.eval_samples) == ((1, 1) if single else (20, 20))
         draws = (20, (200,)) if "gnn" in recipe.name and "egnn" not in recipe.name else (200, (20,))
         assert (recipe.settings.test_samples, recipe.settings.also_test_samples) == draws

@@ -71,7 +71,8 @@ def on_points(eta=1.0, **options):
 
 def haar(group, **options):
     d = 2 if isinstance(group, groups.C | groups.D) else group.d
-    model = Symmetrized(lambda x: x[:, 0].exp(), "m d -> d", {"d": group}, samplers.Haar(), **options)
+    read = "m d:point" if "point" in group.kinds else "m d"
+    model = Symmetrized(lambda x: x[:, 0].exp(), f"{read} -> d", {"d": group}, samplers.Haar(), **options)
     return model, torch.randn(2, 4, d, dtype=torch.float64, generator=seeded(1))
 
 

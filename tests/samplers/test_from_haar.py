@@ -129,7 +129,7 @@ class Row(nn.Module):
     [
         (groups.S(), "scores", (4,), 4),
         (groups.O(3), "vectors", (3, 3), 3),
-        (groups.SE(3), "vectors", (3, 3), 3),
+        (groups.SO(3), "vectors", (3, 3), 3),
         (groups.C(4), "logits", (4,), 2),
         (groups.D(3), "logits", (6,), 2),
     ],

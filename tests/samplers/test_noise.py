@@ -41,7 +41,7 @@ def models(dtype):
         [torch.randn(2, 4, 3, dtype=dtype)],
     )
     yield (
-        Symmetrized(lambda x: x[:, 0], "n d -> d", joint, samplers.Haar()),
+        Symmetrized(lambda x: x[:, 0], "n d:point -> d", joint, samplers.Haar()),
         [torch.randn(2, 4, 3, dtype=dtype)],
     )
     yield (

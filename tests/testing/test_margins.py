@@ -47,4 +47,5 @@ def test_vectors(group: groups.Group, size: float) -> None:
     thin = [[1.0, 1.0], [0.0, 1e-3]]  # two columns that nearly agree
     flat, wide = [[1.0, 1.0], [0.0, 0.0]], [[1.0, 0.3], [0.2, 1.0]]
     vectors = torch.tensor([wide, thin, flat]) * size
-    assert flags("m d -> d", {"d": group}, torch.zeros(3, 1, 2), vectors=vectors) == [False, True, False]
+    read = "m d:point" if "point" in group.kinds else "m d"
+    assert flags(f"{read} -> d", {"d": group}, torch.zeros(3, 1, 2), vectors=vectors) == [False, True, False]

@@ -142,7 +142,8 @@ class SymmetrizedCalculator(AveragedCalculator):
             return tuple(outputs)
 
         signature = f"{points}, k d -> {', '.join(TERMS[name] for name in names)}"
-        return Symmetrized(base, signature, {"d": self.group}, self.sampler, samples=self.samples)
+        samples = 1 if self.sampler.lists_elements else self.samples
+        return Symmetrized(base, signature, {"d": self.group}, self.sampler, samples)
 
     def _computed(self, turned: list[Atoms], names: Sequence[str]) -> Iterable[Results]:
         if self.many is not None:

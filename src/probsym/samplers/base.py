@@ -60,6 +60,10 @@ class Sampler(RemembersArguments, nn.Module, ABC):
         """The numbers of the inputs that the distribution depends on, which must be finite."""
         return tuple(range(len(signature.inputs)))
 
+    def uses_samples(self, signature: Signature) -> bool:
+        """Whether the model's number of draws makes a difference; if not, a model with several warns."""
+        return not self.lists_elements
+
     def drawing(self, samples: int) -> Sampler:
         """What draws from the elements that this sampler lists."""
         raise RangeError(f"Expected no samples for {type(self).__name__}, which lists its elements (got {samples})")

@@ -12,7 +12,7 @@ class Canonical(Learned):
 
     The element is a function of the input unless scores tie or vectors do not span the space, as must happen if the
     input is itself symmetric. Then it is drawn from the elements that fit, so that the model stays equivariant in
-    distribution.
+    distribution. Several `samples` average over these; for other inputs they only repeat the same element.
 
     >>> import torch
     >>> from probsym import Symmetrized, groups, nets

@@ -93,6 +93,9 @@ class Frame(Sampler):
     def extra_repr(self) -> str:
         return f"kind={self.kind!r}, reads={self.reads}, exact={self.exact}, weighted={self.weighted}"
 
+    def uses_samples(self, signature: Signature) -> bool:
+        return not self.exact or (not self.weighted and self._plan(signature)[0] in ("laplacian", "sort"))
+
     def drawing(self, samples: int) -> Sampler:
         if self.weighted:
             return super().drawing(samples)
@@ -116,10 +119,7 @@ class Frame(Sampler):
                 raise GroupError(f"Expected at most {self.limit} signs to list, or exact=False (got {size})")
 
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:
-        kind, _, _ = self._plan(batch.signature)
-        return noises.tie_breaks(
-            batch, 1 if self.weighted or (self.exact and kind in ("pca", "pose", "signs")) else draws, generator
-        )
+        return noises.tie_breaks(batch, draws if self.uses_samples(batch.signature) else 1, generator)
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         kind, n, d = self._plan(batch.signature)

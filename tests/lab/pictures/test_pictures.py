@@ -37,8 +37,9 @@ def stay(position: Tensor, velocity: Tensor, pairs: Tensor, *, by: float) -> Ten
 
 
 def engine(sampler: samplers.Sampler | None = None, by: float = 1.0) -> Engine:
+    samples = 1 if sampler is not None and sampler.lists_elements else 3
     model = Symmetrized(
-        partial(stay, by=by), "n d:point, n d, n m e -> n d:point", {"d": groups.E(3)}, sampler, samples=3
+        partial(stay, by=by), "n d:point, n d, n m e -> n d:point", {"d": groups.E(3)}, sampler, samples
     )
     model.unused = torch.nn.Parameter(torch.zeros(1))  # an optimiser wants something
     return Engine(make_fabric(Options("cpu")), model, Few(), Settings(test_samples=7), Few().load())

@@ -208,7 +208,7 @@ def build(settings: Settings, method: str) -> nn.Module:
     base = AtomTransformer()
     if method == "augmented":
         return Augmented(base)
-    single = method == "canonical"
+    single = method in ("canonical", "fa", "quadrature")  # one element, or those they list
     return Symmetrized(
         base,
         "n c, n d:point -> ",

@@ -41,6 +41,8 @@ SETTINGS = Settings(
     validate_every=50,
     averaging=0.999,
 )
+SINGLE = ("canonical", "fa")
+"""Methods without a number of draws: one element, or as many as the frame has."""
 GNN_SETTINGS = replace(SETTINGS, test_samples=20, also_test_samples=(200,))
 
 
@@ -133,8 +135,8 @@ def _transformer(settings: Settings, method: str) -> nn.Module:
         "n d:point, n d, n n e -> n d:point",
         {"n": groups.S(), "d": groups.E(DIMENSIONS)},
         _sampler(method, settings, scores=True),
-        samples=1 if method == "canonical" else settings.samples,
-        eval_samples=1 if method == "canonical" else settings.eval_samples,
+        samples=1 if method in SINGLE else settings.samples,
+        eval_samples=1 if method in SINGLE else settings.eval_samples,
         residual=0,
     )
 
@@ -145,8 +147,8 @@ def _gnn(settings: Settings, method: str) -> nn.Module:
         "n d:point, n d, n m e -> n d:point",
         {"d": groups.E(DIMENSIONS)},
         _sampler(method, settings, scores=False),
-        samples=1 if method == "canonical" else settings.samples,
-        eval_samples=1 if method == "canonical" else settings.eval_samples,
+        samples=1 if method in SINGLE else settings.samples,
+        eval_samples=1 if method in SINGLE else settings.eval_samples,
     )
 
 
