@@ -1,7 +1,7 @@
 """Time and memory of a training step by the number of items n: sets, points in space and graphs, under every sampler.
 
 The base is a linear or bilinear form, so what grows is the symmetrization: one input, 4 draws. Each series ends before
-a step would take too long. `Enumerate`, with n! elements, is left out, and `Quadrature` has no rule for orders. On a CPU
+a step would take too long. `Enumerate`, with n! elements, is left out; `Quadrature` has no rule for orders. On a CPU
 each step has a process of its own, since memory that was freed can hide what is taken.
 
 Run: python benchmarks/growth.py [--device cuda] [--out FILE]. The last line is JSON; `growth_chart.py` draws it.

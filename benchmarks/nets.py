@@ -115,6 +115,9 @@ def main() -> None:
                 if which + mode in found:
                     ratios[f"{name}_{which}{mode}"] = found["naive" + mode] / found[which + mode]
         print(f"{name:9}" + "".join(f"   {which} {1e3 * span:8.3f} ms" for which, span in found.items()))
+        print(
+            "".join(f"   {which} {ratio:.2f} times faster" for which, ratio in ratios.items() if which.startswith(name))
+        )
     result = {"benchmark": "nets", "seconds": seconds, "ratios": ratios, **provenance(device)}
     finish(result, arguments.out)
 

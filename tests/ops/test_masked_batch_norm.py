@@ -106,14 +106,31 @@ def test_names_of_parameters_and_buffers():
     assert set(MaskedBatchNorm(2).state_dict()) == {"weight", "bias", "running_mean", "running_var"}
 
 
-def _process(rank, store, x, mask, cotangent, queue):
+def by_moments(norm, x):
+    """The same from the count, the mean and the sum of squared differences alone."""
+    rows = x.reshape(-1, x.shape[-1])
+    mean, scale = norm.statistics(len(rows), rows.mean(0), (rows - rows.mean(0)).square().sum(0))
+    return torch.addcmul(norm.bias, x - mean, scale)
+
+
+def test_statistics_from_moments():
+    ours, other = pair(3)[0], pair(3)[0]
+    leaf, twin = (normal(8, 4, 3).add_(100).requires_grad_() for _ in range(2))
+    found, wanted = by_moments(ours, leaf), other(twin)
+    assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+    assert_close(list(ours.buffers()), list(other.buffers()))
+    got, want = (torch.autograd.grad(y.sin().sum(), x) for y, x in ((found, leaf), (wanted, twin)))
+    assert_close(got, want, rtol=1e-8, atol=1e-10)
+
+
+def _process(rank, store, x, mask, moments, cotangent, queue):
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=60)
     )
     norm, share = pair(3)[0], slice(0, 5) if rank == 0 else slice(5, None)
     leaf = x[share].clone().requires_grad_()
-    y = norm(leaf, None if mask is None else mask[share])
+    y = by_moments(norm, leaf) if moments else norm(leaf, None if mask is None else mask[share])
     (y * cotangent[share]).sum().backward()
     found = [y.detach(), leaf.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var]
     norm.eval()(leaf)
@@ -123,19 +140,19 @@ def _process(rank, store, x, mask, cotangent, queue):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
-@pytest.mark.parametrize("masked", [True, False])
-def test_two_processes_equal_one_on_the_joined_batch(masked, tmp_path, monkeypatch):
+@pytest.mark.parametrize("form", ["masked", "plain", "moments"])
+def test_two_processes_equal_one_on_the_joined_batch(form, tmp_path, monkeypatch):
     """The shares differ in size, and one process has no more than one real row."""
     x, cotangent = normal(8, 4, 3).add_(100), normal(8, 4, 3, seed=5)
     mask = None
-    if masked:
+    if form == "masked":
         mask = some_mask(8, 4)
         mask[5:] = False
         mask[5, 2] = True
     monkeypatch.setitem(os.environ, "GLOO_SOCKET_IFNAME", "lo")
     context = torch.multiprocessing.get_context("spawn")
     queue = context.Queue()
-    arguments = (tmp_path / "store", x, mask, cotangent, queue)
+    arguments = (tmp_path / "store", x, mask, form == "moments", cotangent, queue)
     workers = [context.Process(target=_process, args=(rank, *arguments)) for rank in range(2)]
     for worker in workers:
         worker.start()

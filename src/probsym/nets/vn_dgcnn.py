@@ -167,7 +167,7 @@ class _Frame(nn.Module):
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
         columns = self.linear(self.pool(x.transpose(1, 2).contiguous(), None if real is None else real.T))
         with torch.no_grad():
-            size = torch.linalg.vector_norm(x, dim=(0, 3)).amax(1, keepdim=True).clamp_min(x.shape[-1] ** 0.5)
+            size = x.square().sum((0, 3)).amax(1, keepdim=True).sqrt().clamp_min(x.shape[-1] ** 0.5)
             least = TOLERANCE[x.dtype] * size * torch.linalg.vector_norm(self.linear.weight, dim=-1)
             here = torch.linalg.vector_norm(columns, dim=0) > least
         return torch.where(here, columns, 0).transpose(0, 1)
