@@ -242,8 +242,12 @@ class Group(ABC):
     def stratum_orders(
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
     ) -> tuple[Tensor, int]:
-        """How many elements that subgroup has for each batch item, (batch, 1), and the most it can have."""
-        self._lacks("stratum_orders")
+        """How many elements that subgroup has for each batch item, (batch, 1), and the most it can have.
+
+        By default it is all of a finite group.
+        """
+        most = self.cardinality(size)
+        return torch.full((batch, 1), most, device=device), most
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         """The elements of that subgroup which ranks (batch, draws) number; on items, those that come first."""

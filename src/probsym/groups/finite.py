@@ -94,11 +94,6 @@ class Finite(Chosen):
         """The product with the element in the middle of the list."""
         return self.compose(g, torch.full_like(g, self.order // 2))
 
-    def stratum_orders(
-        self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
-    ) -> tuple[Tensor, int]:
-        return torch.full((batch, 1), self.order, device=device), self.order
-
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         return ranks
 

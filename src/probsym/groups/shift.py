@@ -70,11 +70,6 @@ class Shift(Chosen, OfItems):
         n = self._checked(g).shape[-1]
         return (g + n // 2) % n
 
-    def stratum_orders(
-        self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
-    ) -> tuple[Tensor, int]:
-        return torch.full((batch, 1), self.known(size), device=device), self.known(size)
-
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         return _by(ranks, self.known(size))
 

@@ -117,7 +117,7 @@ class Signs(OfItems):
     ) -> tuple[Tensor, int]:
         if self.known(size) > MOST_STRATIFIED:
             raise GroupError(f"Expected at most {MOST_STRATIFIED} entries to stratify (got {size})")
-        return torch.full((batch, 1), self.cardinality(size), device=device), self.cardinality(size)
+        return super().stratum_orders(batch, size, mask, device)
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         places = torch.arange(self.known(size), device=ranks.device)

@@ -124,10 +124,8 @@ def outputs(model: nn.Module, examples: Examples, draws: int, generator: torch.G
         if not isinstance(model, Symmetrized):
             yield model(*part.inputs, mask=part.mask).unsqueeze(1)
             continue
-        estimate = model.estimate(
-            *part.inputs, mask=part.mask, index=part.ids, samples=draws, generator=generator, keep_values=True
-        )
-        yield estimate.values
+        found = model.estimate(*part.inputs, **part.keywords, samples=draws, generator=generator, keep_values=True)
+        yield found.values
 
 
 def relabel(examples: Examples, seed: int) -> Examples:

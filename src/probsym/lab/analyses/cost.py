@@ -66,7 +66,7 @@ def by_stage(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     try:
         for repeat in range(questions.repeats + 1):  # the first time does not count
             with torch.no_grad():
-                model(*few.inputs, mask=few.mask, index=few.ids, samples=samples)
+                model(*few.inputs, **few.keywords, samples=samples)
             found = {name: watch.read() for name, watch in watches.items()}
             if repeat:
                 for name, span in found.items():

@@ -107,7 +107,7 @@ def couplings_of(model: Symmetrized, example: Examples) -> list[str]:
     found = []
     for name in COUPLINGS:
         try:
-            model.noise(*example.inputs, mask=example.mask, index=example.ids, samples=1, coupling=name)
+            model.noise(*example.inputs, **example.keywords, samples=1, coupling=name)
         except ProbsymError:
             continue
         found.append(name)
@@ -124,13 +124,7 @@ def means_by_draws(
     for start in range(0, size, step):
         few = part.take(slice(start, min(start + step, size)))
         estimate = model.estimate(
-            *few.inputs,
-            mask=few.mask,
-            index=few.ids,
-            samples=most,
-            generator=generator,
-            coupling=coupling,
-            keep_values=True,
+            *few.inputs, **few.keywords, samples=most, generator=generator, coupling=coupling, keep_values=True
         )
         sums = estimate.values.double().cumsum(1)
         found.append(torch.stack([sums[:, count - 1] / count for count in counts]))
