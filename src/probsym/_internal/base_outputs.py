@@ -20,15 +20,12 @@ def as_outputs(found: Any, keys: Sequence[str] | None, count: int) -> tuple[Tens
     >>> as_outputs({"loss": torch.zeros(()), "logits": torch.ones(2)}, ["logits"], 1)
     (tensor([1., 1.]),)
     """
-    if isinstance(found, Tensor):
-        named = None
-    elif isinstance(found, Mapping):
-        named = {str(name): value for name, value in found.items() if value is not None}
+    values: Mapping[Any, Any] | None = None
+    if isinstance(found, Mapping):
+        values = found
     elif dataclasses.is_dataclass(found) and not isinstance(found, type):
         values = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-        named = {name: value for name, value in values.items() if value is not None}
-    else:
-        named = None
+    named = None if values is None else {str(name): value for name, value in values.items() if value is not None}
     if keys is not None:
         missing = [key for key in keys if named is None or key not in named]
         if missing:

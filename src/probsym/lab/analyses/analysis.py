@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -76,6 +76,11 @@ def test_set(engine: Engine, questions: Questions) -> tuple[Stored, int, dict[st
 def asked_of(part: Stored, questions: Questions) -> int:
     """How many examples of a set are asked about."""
     return part.size if questions.examples is None else min(questions.examples, part.size)
+
+
+def after(before: int, show: Show, total: int, note: str) -> Callable[[int], None]:
+    """What to tell how much is done of a part, where so much was done before it."""
+    return lambda done: show(before + done, total, note)
 
 
 def weights_of(engine: Engine) -> KeptWeights:

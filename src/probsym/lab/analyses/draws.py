@@ -13,6 +13,7 @@ from probsym.lab.analyses.analysis import (
     AT_ONCE,
     Questions,
     Row,
+    after,
     differing,
     drawing_model,
     numbers_of,
@@ -43,10 +44,7 @@ def by_draws(engine: Engine, questions: Questions, show: Show, couplings: Sequen
     names = couplings_of(model, part.take(slice(0, 1))) if couplings is None else list(couplings)
     rows, total = [], len(names) * questions.repeats
     for place, name in enumerate(names):
-
-        def told(done: int, place: int = place, name: str = name) -> None:
-            show(place * questions.repeats + done, total, name)
-
+        told = after(place * questions.repeats, show, total, name)
         losses, means = repeated(engine, model, part, size, questions, told, coupling=name, purpose=f"draws {name}")
         for title, chosen in parts.items():
             rows += [
