@@ -20,12 +20,15 @@ def as_outputs(found: Any, keys: Sequence[str] | None, count: int) -> tuple[Tens
     >>> as_outputs({"loss": torch.zeros(()), "logits": torch.ones(2)}, ["logits"], 1)
     (tensor([1., 1.]),)
     """
-    values: Mapping[Any, Any] | None = None
-    if isinstance(found, Mapping):
-        values = found
+    if isinstance(found, Tensor):
+        named = None
+    elif isinstance(found, Mapping):
+        named = {str(name): value for name, value in found.items() if value is not None}
     elif dataclasses.is_dataclass(found) and not isinstance(found, type):
         values = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    named = None if values is None else {str(name): value for name, value in values.items() if value is not None}
+        named = {name: value for name, value in values.items() if value is not None}
+    else:
+        named = None
     if keys is not None:
         missing = [key for key in keys if named is None or key not in named]
         if missing:
