@@ -60,25 +60,13 @@ def _beside(name: str) -> bool:
     return Path(name).name == name and name.endswith(".safetensors")
 
 
-def locate(
-    source: str | Path,
-    revision: str | None = None,
-    cache_dir: str | Path | None = None,
-    token: str | None = None,
-    local_files_only: bool = False,
-) -> tuple[Path, dict[str, Any]]:
-    """The file of weights and the configuration beside it, from a file, a folder, or else the hub."""
+def locate(source: str | Path, **options: Any) -> tuple[Path, dict[str, Any]]:
+    """The file of weights and the configuration beside it, from a file, a folder, or else the hub with `options`."""
     path = check_source(source, "a file, a folder")
     if path.is_file():
         return path, read_object(path.parent / "config.json", CheckpointError)
     if path.is_dir():
         return _in_folder(path), read_object(path / "config.json", CheckpointError)
-    options = {
-        "revision": revision,
-        "cache_dir": cache_dir,
-        "token": token,
-        "local_files_only": local_files_only,
-    }
     config = read_object(download(str(source), "config.json", **options), CheckpointError)
     return _on_hub(str(source), **options), config
 

@@ -38,17 +38,10 @@ class Pretrained:
 
 
 def read_pretrained(
-    source: str | Path,
-    *,
-    heads: int | None = None,
-    layer_norm_eps: float | None = None,
-    revision: str | None = None,
-    cache_dir: str | Path | None = None,
-    token: str | None = None,
-    local_files_only: bool = False,
+    source: str | Path, *, heads: int | None = None, layer_norm_eps: float | None = None, **options: Any
 ) -> Pretrained:
-    """An encoder from a file, a folder or a hub id; see `PatchTransformer.from_pretrained`."""
-    weights, config = locate(source, revision, cache_dir, token, local_files_only)
+    """An encoder from a file, a folder or, with `options`, the hub; see `PatchTransformer.from_pretrained`."""
+    weights, config = locate(source, **options)
     where, given = str(source), read_tensors(weights)
     names = _plain_names(given, where)
     layout, found, left_over = _sorted_out({plain: given[name] for plain, name in names.items()}, where)

@@ -96,25 +96,8 @@ LAYOUTS = (
     ),
 )
 OURS = {
-    # inside the layers of the `transformers` library, by family
-    "vit": {
-        "q": "attention.q_proj",
-        "k": "attention.k_proj",
-        "v": "attention.v_proj",
-        "out": "attention.o_proj",
-        "up": "mlp.fc1",
-        "down": "mlp.fc2",
-        "norm_1": "layernorm_before",
-        "norm_2": "layernorm_after",
-    },
-    "bert": {
-        "q": "attention.self.query",
-        "k": "attention.self.key",
-        "v": "attention.self.value",
-        "out": "attention.output.dense",
-        "up": "intermediate.dense",
-        "down": "output.dense",
-        "norm_1": "attention.output.LayerNorm",
-        "norm_2": "output.LayerNorm",
-    },
+    layout.family: {word: name for name, word in layout.layers.items()}
+    for layout in LAYOUTS
+    if layout.name in ("transformers 5 ViT", "transformers BERT")
 }
+"""What the layers of the `transformers` library call each thing, by family."""

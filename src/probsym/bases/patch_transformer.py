@@ -163,15 +163,9 @@ class PatchTransformer(RemembersArguments, nn.Module):
             revision, cache_dir, token, local_files_only: for the hub.
             options: all other options of the constructor.
         """
-        found = read_pretrained(
-            source,
-            heads=heads,
-            layer_norm_eps=layer_norm_eps,
-            revision=revision,
-            cache_dir=cache_dir,
-            token=token,
-            local_files_only=local_files_only,
-        )
+        hub: dict[str, Any] = {"revision": revision, "cache_dir": cache_dir, "token": token}
+        hub["local_files_only"] = local_files_only
+        found = read_pretrained(source, heads=heads, layer_norm_eps=layer_norm_eps, **hub)
         settings = found.settings
         if encoder is not None:
             _check_expected(settings, EncoderSettings.of(encoder), found.source)

@@ -1,6 +1,7 @@
 """Between arrays over n items and a square grid of tokens: linear maps of patches, and back."""
 
 import math
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -62,17 +63,14 @@ class Tokenize(nn.Module):
 
     def forward(self, *inputs: Tensor | EdgeList) -> Tensor:
         """Inputs that `arrays` has checked."""
-        tokens: Tensor | None = None
-        for array, x, weight in zip(self.arrays.inputs, inputs, self.weights, strict=True):
-            if isinstance(x, EdgeList):
-                found = self._from_edges(x, weight)
-            elif array.order == 2:
-                found = self._from_pairs(channels_last(array, x, weight.dtype), weight)
-            else:
-                found = self._from_items(channels_last(array, x, weight.dtype), weight)
-            tokens = found if tokens is None else tokens + found
-        assert tokens is not None
-        return tokens + self.bias
+        found = map(self._mapped, self.arrays.inputs, inputs, self.weights)
+        return reduce(torch.add, found) + self.bias
+
+    def _mapped(self, array: Array, x: Tensor | EdgeList, weight: Tensor) -> Tensor:
+        if isinstance(x, EdgeList):
+            return self._from_edges(x, weight)
+        x = channels_last(array, x, weight.dtype)
+        return self._from_pairs(x, weight) if array.order == 2 else self._from_items(x, weight)
 
     def _bound(self, array: Array) -> float:
         """The largest number that a convolution over the array, and those beside it, starts with."""

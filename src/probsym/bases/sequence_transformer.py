@@ -12,6 +12,7 @@ from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
 from probsym.bases.number_checks import check_rate
+from probsym.bases.readout import pooled
 from probsym.errors import RangeError
 from probsym.ops.short_attention import MOST_FUSED, shares, short_attention
 
@@ -108,9 +109,7 @@ class SequenceTransformer(RemembersArguments, nn.Module):
         """The tokens that the output is made of, (batch, n, ..., width) or (batch, width)."""
         order = self.arrays.output.order
         if order == 0:
-            if real is None:
-                return tokens.mean(1)
-            return torch.where(real.unsqueeze(-1), tokens, 0).sum(1) / real.sum(1, keepdim=True).clamp_min(1)
+            return pooled(tokens, real)
         tokens = tokens.unflatten(1, [n] * self.order)
         for _ in range(order, self.order):
             tokens = tokens.diagonal(dim1=order, dim2=order + 1).movedim(-1, order)

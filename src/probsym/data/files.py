@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probsym._internal.atomic_write import atomic_write
+from probsym._internal.atomic_write import digest as file_digest
 from probsym.errors import DataError
 
 Arrays = dict[str, NDArray[Any]]
@@ -63,9 +64,7 @@ def find(name: str, sha256: str, advice: str = "") -> Path:
     path = look(name)
     if path is None:
         raise missing(name, advice)
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256:
+    if (found := file_digest(path)) != sha256:
         raise DataError(f"Expected {path} to have sha256 {sha256} (got {found}); remove it or replace it")
     return path
 
@@ -111,20 +110,12 @@ def load(path: Path) -> Arrays:
 
 def cached(name: str, sha256: str, make: Callable[[], Arrays]) -> Arrays:
     """The arrays with that `digest`: from the cache if they are there and sound, else made anew and kept there."""
-    path = cache() / name
-    try:
-        arrays = load(path)
-        if digest(arrays) == sha256:
-            return arrays
-    except DataError:
-        pass  # none yet, or a broken one: either way it is made anew
-    arrays = make()
+    arrays = _in_cache(name)
     if digest(arrays) != sha256:
-        raise DataError(f"Expected contents with sha256 {sha256} for {name} (got {digest(arrays)})")
-    try:
-        save(path, arrays)
-    except OSError as error:
-        warnings.warn(f"Expected to keep {path} for the next time (got: {error})", stacklevel=3)
+        arrays = make()
+        if digest(arrays) != sha256:
+            raise DataError(f"Expected contents with sha256 {sha256} for {name} (got {digest(arrays)})")
+        _keep(name, arrays)
     return arrays
 
 
@@ -135,20 +126,27 @@ def kept(name: str, make: Callable[[], Arrays], needs: Collection[str]) -> Array
 
     For what no digest can be known of beforehand, since it is computed in floating point.
     """
-    path = cache() / name
-    try:
-        arrays = load(path)
-        own = arrays.pop(_DIGEST)
-        if digest(arrays) == str(own) and set(needs) <= set(arrays):
-            return arrays
-    except (DataError, KeyError):
-        pass  # none yet, or a broken one: either way it is made anew
-    arrays = {key: np.ascontiguousarray(one) for key, one in make().items()}
-    try:
-        save(path, {**arrays, _DIGEST: np.array(digest(arrays))})
-    except OSError as error:
-        warnings.warn(f"Expected to keep {path} for the next time (got: {error})", stacklevel=3)
+    arrays = _in_cache(name)
+    own = arrays.pop(_DIGEST, None)
+    if digest(arrays) != str(own) or not set(needs) <= set(arrays):
+        arrays = {key: np.ascontiguousarray(one) for key, one in make().items()}
+        _keep(name, {**arrays, _DIGEST: np.array(digest(arrays))})
     return arrays
+
+
+def _in_cache(name: str) -> Arrays:
+    """What is kept under that name; nothing if there is none yet, or a broken one: either way it is made anew."""
+    try:
+        return load(cache() / name)
+    except DataError:
+        return {}
+
+
+def _keep(name: str, arrays: Arrays) -> None:
+    try:
+        save(cache() / name, arrays)
+    except OSError as error:
+        warnings.warn(f"Expected to keep {cache() / name} for the next time (got: {error})", stacklevel=4)
 
 
 def fetch(url: str) -> bytes:

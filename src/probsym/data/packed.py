@@ -165,13 +165,10 @@ class PackedGraphs:
                 check_kinds(rows.values, kinds, name)
 
 
-def from_arrays(
-    arrays: Arrays, *, node_kinds: Kinds | None = None, edge_kinds: Kinds | None = None, of_nodes: bool = False
-) -> PackedGraphs:
+def from_arrays(arrays: Arrays, *, node_kinds: Kinds | None = None, edge_kinds: Kinds | None = None) -> PackedGraphs:
     """Graphs from arrays: `node_ptr`, `edge_ptr`, `x`, `edge_index` (2, edges), `y` and, if there is one, `edge_attr`.
 
-    Targets `y` are one row per graph; with `of_nodes`, one per node; or, if there are `pair_ptr` and `pair_index`
-    (2, pairs), one per pair.
+    Targets `y` are one row per graph; or, if there are `pair_ptr` and `pair_index` (2, pairs), one per pair.
     """
     found = {name: torch.from_numpy(np.ascontiguousarray(one)) for name, one in arrays.items()}
 
@@ -182,9 +179,7 @@ def from_arrays(
 
     edges = rows("edge", "edge_index")
     pairs = rows("pair", "pair_index") if "pair_ptr" in found else None
-    targets: Tensor | Rows = found["y"]
-    if pairs is not None or of_nodes:
-        targets = rows("node" if pairs is None else "pair", "y")
+    targets = found["y"] if pairs is None else pairs.like(found["y"])
     features = edges.like(found["edge_attr"]) if "edge_attr" in found else None
     return PackedGraphs(rows("node", "x"), edges, targets, features, pairs, node_kinds, edge_kinds)
 

@@ -2,23 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from probsym.errors import ShapeError
-from probsym.groups.base import (
-    Axis,
-    Device,
-    Dtype,
-    Group,
-    act_by_matrix,
-    check_axis,
-    check_parameter,
-    joint_batch,
-    matmul,
-)
+from probsym.groups.actions import act_by_matrix, check_axis, check_parameter, joint_batch, matmul
+from probsym.groups.base import Axis, Device, Dtype, Group
 from probsym.groups.orthogonal import O, determinant_sign
 from probsym.ops.random_numbers import random_numbers
 
@@ -122,18 +113,10 @@ class E(Group):
         q = self.linear.haar(batch, dtype=dtype, device=centroid.device, generator=generator)
         return self.with_translation(q, centroid.to(dtype))
 
-    def random(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def random(self, batch: Sequence[int] = (), **options: Any) -> Tensor:
         """Q uniform, and a normal translation."""
-        g = self.haar(batch, dtype=dtype, device=device, generator=generator)
-        shift = random_numbers((*batch, self.d), normal=True, dtype=g.dtype, device=g.device, generator=generator)
+        g, source = self.haar(batch, **options), options.get("generator")
+        shift = random_numbers((*batch, self.d), normal=True, dtype=g.dtype, device=g.device, generator=source)
         return self.with_translation(self.linear_part(g), shift)
 
     def contains(self, g: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.base import Axis, Device, Dtype, act_by_matrix, check_axis, check_index, matmul
+from probsym.groups.actions import act_by_matrix, check_axis, check_index, matmul
+from probsym.groups.base import Axis, Device, Dtype
 from probsym.groups.chosen import Chosen, largest
 
 
@@ -94,11 +95,6 @@ class Finite(Chosen):
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
         """The product with the element in the middle of the list."""
         return self.compose(g, torch.full_like(g, self.order // 2))
-
-    def stratum_orders(
-        self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
-    ) -> tuple[Tensor, int]:
-        return torch.full((batch, 1), self.order, device=device), self.order
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         return ranks

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, GroupError, ShapeError
-from probsym.groups.base import Axis, Group, check_axis
+from probsym.groups.actions import check_axis
+from probsym.groups.base import Axis, Group
 
 
 def grid_rows(x: Tensor, axis: Axis, batch: Sequence[int], group: Group) -> int:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.base import Axis, act_by_matrix, check_axis
+from probsym.groups.actions import act_by_matrix, check_axis
+from probsym.groups.base import Axis
 from probsym.groups.chosen import Chosen, largest
 from probsym.groups.of_items import OfItems
 from probsym.ops.permute import moved
@@ -69,11 +70,6 @@ class Shift(Chosen, OfItems):
         """g after a shift by half the entries."""
         n = self._checked(g).shape[-1]
         return (g + n // 2) % n
-
-    def stratum_orders(
-        self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
-    ) -> tuple[Tensor, int]:
-        return torch.full((batch, 1), self.known(size), device=device), self.known(size)
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         return _by(ranks, self.known(size))

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError
-from probsym.groups.base import Axis, Carrier, Device, Dtype, check_axis
+from probsym.groups.actions import check_axis
+from probsym.groups.base import Axis, Carrier, Device, Dtype
 from probsym.groups.of_items import OfItems
 from probsym.ops.transforms import needs_gradient
 
@@ -117,7 +118,7 @@ class Signs(OfItems):
     ) -> tuple[Tensor, int]:
         if self.known(size) > MOST_STRATIFIED:
             raise GroupError(f"Expected at most {MOST_STRATIFIED} entries to stratify (got {size})")
-        return torch.full((batch, 1), self.cardinality(size), device=device), self.cardinality(size)
+        return super().stratum_orders(batch, size, mask, device)
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         places = torch.arange(self.known(size), device=ranks.device)

@@ -54,14 +54,8 @@ class Backbone:
         )
 
 
-def _galileo() -> Path:
-    sha256 = "8652b770f3a4e7887d461f0eada643f520734462da03c230e6d7bb56f32fb7da"
-    return find("galileo_nano_encoder.safetensors", sha256)
-
-
-def _deit() -> Path:
-    sha256 = "b2e17235172c1dcddacb55aa8914e2f8b4b95eb9bb7d7782f333bcbef77151b8"
-    return find("deit_tiny_patch16_224.safetensors", sha256)
+GALILEO = "galileo_nano_encoder.safetensors", "8652b770f3a4e7887d461f0eada643f520734462da03c230e6d7bb56f32fb7da"
+DEIT = "deit_tiny_patch16_224.safetensors", "b2e17235172c1dcddacb55aa8914e2f8b4b95eb9bb7d7782f333bcbef77151b8"
 
 
 def _minilm() -> Path:
@@ -81,10 +75,10 @@ BACKBONES: dict[str, Backbone] = {
     "vit-ti": Backbone("vit-ti", lambda: "timm/vit_tiny_patch16_224.augreg_in21k", "ImageNet-21k"),
     "vit-s": Backbone("vit-s", lambda: "timm/vit_small_patch16_224.augreg_in21k", "ImageNet-21k"),
     "vit-b": Backbone("vit-b", lambda: "timm/vit_base_patch16_224.augreg_in21k", "ImageNet-21k"),
-    "deit-ti": Backbone("vit-ti", _deit, "ImageNet-1k"),
+    "deit-ti": Backbone("vit-ti", lambda: find(*DEIT), "ImageNet-1k"),
     "galileo": Backbone(
         {"family": "vit", "width": 128, "layers": 4, "heads": 8, "feed_forward": 512, "eps": 1e-6},
-        _galileo,
+        lambda: find(*GALILEO),
         "satellite images",
         heads=8,
         layer_norm_eps=1e-6,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -40,6 +40,11 @@ class Examples(NamedTuple):
     def size(self) -> int:
         """How many there are."""
         return len(self.ids)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """What a symmetrized model takes beside the inputs."""
+        return {"mask": self.mask, "index": self.ids}
 
 
 class Stored(Protocol):

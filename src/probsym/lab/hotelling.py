@@ -61,14 +61,3 @@ def compare(x: Moments, y: Moments, rounding: float = 1e-6) -> Tensor:
     statistic = squared * freedom / (rank.clamp_min(1) * max(m + k - 2, 1))
     found = fdtrc(*(one.cpu().numpy() for one in (rank.clamp_min(1), freedom, statistic)))
     return torch.where(apart.cpu(), 0.0, torch.where(rank.cpu() > 0, torch.from_numpy(found), 1.0))
-
-
-def hotelling(x: Tensor, y: Tensor, rounding: float = 1e-6) -> Tensor:
-    """The p-values for samples x (rows, m, d) and y (rows, k, d); see `compare`.
-
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> x, y = torch.randn(2, 3, 200, 4, generator=generator)
-    >>> bool((hotelling(x, y) > 1e-3).all()), bool((hotelling(x, y + 1.0) < 1e-6).all())
-    (True, True)
-    """
-    return compare(moments(x), moments(y), rounding)

@@ -34,7 +34,7 @@ GRAPH_METHODS: dict[str, Make] = {
 }
 
 
-def needs_ranks(method: str) -> bool:
+def needs_ranks(method: str | None) -> bool:
     """Whether a method reads the ranks of nodes in the spectral frame, which the data are then to bring."""
     return method == "fa"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -61,131 +62,109 @@ _LRGB = (
 )
 
 
-def _lines(columns: tuple[Column, ...], *rows: tuple[object, ...]) -> tuple[Line, ...]:
-    """Lines from tuples: the paper's name, our name, then a number or None for each column."""
-    found = []
-    for title, row, *numbers in rows:
-        metric = None
-        if isinstance(row, tuple):
-            row, metric = row  # noqa: PLW2901
+def _table(number: int, title: str, columns: tuple[Column, ...], *rows: tuple[Any, ...]) -> PaperTable:
+    """A table from tuples: the paper's name, our name, or it and our metric, then a number or None for each column."""
+    lines = []
+    for name, own, *numbers in rows:
+        row, metric = own if isinstance(own, tuple) else (own, None)
         pairs = zip(columns, numbers, strict=True)
-        given = {column.title: float(number) for column, number in pairs if isinstance(number, int | float)}
-        assert isinstance(title, str)
-        assert row is None or isinstance(row, str)
-        found.append(Line(title, row, given, metric))
-    return tuple(found)
+        given = {column.title: float(number) for column, number in pairs if number is not None}
+        lines.append(Line(name, row, given, metric))
+    return PaperTable(number, title, columns, tuple(lines))
 
 
 TABLES: dict[int, PaperTable] = {
     table.number: table
     for table in (
-        PaperTable(
+        _table(
             1,
             "Graph separation: pairs not separated, and accuracy in percent",
             _SEPARATION,
-            _lines(
-                _SEPARATION,
-                ("GCN", "gcn", 4755, 600, 50),
-                ("GAT", None, 1828, 600, 50),
-                ("GIN", "gin", 386, 600, 50),
-                ("ChebNet", None, 44, 71, 82),
-                ("PPGN", None, 0, 0, 100),
-                ("GNNML3", None, 0, 0, 100),
-                ("MLP-GA", "mlp-ga", 0, 0, 50),
-                ("MLP-FA", "mlp-fa", 0, 0, 100),
-                ("MLP-Canonical", "mlp-canonical", 0, 0, 50),
-                ("MLP-PS, fixed noise", "mlp-ps-fixed-noise", 0, 0, 79.5),
-                ("MLP-PS", "mlp-ps", 0, 0, 100),
-            ),
+            ("GCN", "gcn", 4755, 600, 50),
+            ("GAT", None, 1828, 600, 50),
+            ("GIN", "gin", 386, 600, 50),
+            ("ChebNet", None, 44, 71, 82),
+            ("PPGN", None, 0, 0, 100),
+            ("GNNML3", None, 0, 0, 100),
+            ("MLP-GA", "mlp-ga", 0, 0, 50),
+            ("MLP-FA", "mlp-fa", 0, 0, 100),
+            ("MLP-Canonical", "mlp-canonical", 0, 0, 50),
+            ("MLP-PS, fixed noise", "mlp-ps-fixed-noise", 0, 0, 79.5),
+            ("MLP-PS", "mlp-ps", 0, 0, 100),
         ),
-        PaperTable(
+        _table(
             2,
             "Charged particles: mean squared error of positions",
             _NBODY,
-            _lines(
-                _NBODY,
-                ("SE(3) Transformer", None, 0.0244),
-                ("TFN", None, 0.0155),
-                ("Radial Field", None, 0.0104),
-                ("EGNN", "egnn", 0.0071),
-                ("GNN-FA", "gnn-fa", 0.0057),
-                ("GNN-Canonical", "gnn-canonical", 0.0043),
-                ("Transformer-Canonical", "transformer-canonical", 0.00508),
-                ("Transformer-GA", "transformer-ga", 0.00414),
-                ("Transformer-PS", "transformer-ps", 0.00401),
-            ),
+            ("SE(3) Transformer", None, 0.0244),
+            ("TFN", None, 0.0155),
+            ("Radial Field", None, 0.0104),
+            ("EGNN", "egnn", 0.0071),
+            ("GNN-FA", "gnn-fa", 0.0057),
+            ("GNN-Canonical", "gnn-canonical", 0.0043),
+            ("Transformer-Canonical", "transformer-canonical", 0.00508),
+            ("Transformer-GA", "transformer-ga", 0.00414),
+            ("Transformer-PS", "transformer-ps", 0.00401),
         ),
-        PaperTable(
+        _table(
             3,
             "PATTERN: class-averaged accuracy in percent",
             _PATTERN,
-            _lines(
-                _PATTERN,
-                ("GCN, 16 layers", None, 85.614),
-                ("GAT, 16 layers", None, 78.271),
-                ("GatedGCN, 16 layers", None, 85.568),
-                ("GIN, 16 layers", None, 85.387),
-                ("RingGNN, 2 layers", None, 86.245),
-                ("RingGNN, 8 layers", None, None),
-                ("PPGN, 3 layers", None, 85.661),
-                ("PPGN, 8 layers", None, None),
-                ("ViT-GA, 1 sample", ("vit-b-scratch-ga", "test_accuracy@1"), 76.956),
-                ("ViT-GA, 10 samples", ("vit-b-scratch-ga", "test_accuracy@10"), 83.220),
-                ("ViT-GA, 1 sample, pretrained", ("vit-b-pretrained-ga", "test_accuracy@1"), 81.933),
-                ("ViT-GA, 10 samples, pretrained", ("vit-b-pretrained-ga", "test_accuracy@10"), 84.641),
-                ("ViT-FA", "vit-b-scratch-fa", 71.377),
-                ("ViT-FA, pretrained", "vit-b-pretrained-fa", 80.015),
-                ("ViT-Canonical", "vit-b-scratch-canonical", 85.825),
-                ("ViT-Canonical, pretrained", "vit-b-pretrained-canonical", 86.534),
-                ("ViT-PS, 1 sample", ("vit-b-scratch-ps", "test_accuracy@1"), 85.868),
-                ("ViT-PS, 10 samples", ("vit-b-scratch-ps", "test_accuracy@10"), 85.989),
-                ("ViT-PS, 1 sample, pretrained", ("vit-b-pretrained-ps", "test_accuracy@1"), 86.573),
-                ("ViT-PS, 10 samples, pretrained", ("vit-b-pretrained-ps", "test_accuracy@10"), 86.650),
-            ),
+            ("GCN, 16 layers", None, 85.614),
+            ("GAT, 16 layers", None, 78.271),
+            ("GatedGCN, 16 layers", None, 85.568),
+            ("GIN, 16 layers", None, 85.387),
+            ("RingGNN, 2 layers", None, 86.245),
+            ("RingGNN, 8 layers", None, None),
+            ("PPGN, 3 layers", None, 85.661),
+            ("PPGN, 8 layers", None, None),
+            ("ViT-GA, 1 sample", ("vit-b-scratch-ga", "test_accuracy@1"), 76.956),
+            ("ViT-GA, 10 samples", ("vit-b-scratch-ga", "test_accuracy@10"), 83.220),
+            ("ViT-GA, 1 sample, pretrained", ("vit-b-pretrained-ga", "test_accuracy@1"), 81.933),
+            ("ViT-GA, 10 samples, pretrained", ("vit-b-pretrained-ga", "test_accuracy@10"), 84.641),
+            ("ViT-FA", "vit-b-scratch-fa", 71.377),
+            ("ViT-FA, pretrained", "vit-b-pretrained-fa", 80.015),
+            ("ViT-Canonical", "vit-b-scratch-canonical", 85.825),
+            ("ViT-Canonical, pretrained", "vit-b-pretrained-canonical", 86.534),
+            ("ViT-PS, 1 sample", ("vit-b-scratch-ps", "test_accuracy@1"), 85.868),
+            ("ViT-PS, 10 samples", ("vit-b-scratch-ps", "test_accuracy@10"), 85.989),
+            ("ViT-PS, 1 sample, pretrained", ("vit-b-pretrained-ps", "test_accuracy@1"), 86.573),
+            ("ViT-PS, 10 samples, pretrained", ("vit-b-pretrained-ps", "test_accuracy@10"), 86.650),
         ),
-        PaperTable(
+        _table(
             4,
             "Long-range graph benchmark",
             _LRGB,
-            _lines(
-                _LRGB,
-                ("GCN", None, 0.5930, 0.3496, 0.1321, 0.3791, 0.8256, 0.3234),
-                ("GCNII", None, 0.5543, 0.3471, 0.1325, 0.3607, 0.8116, 0.3161),
-                ("GINE", None, 0.5498, 0.3547, 0.1337, 0.3642, 0.8147, 0.3180),
-                ("GatedGCN", None, 0.5864, 0.3420, 0.1279, 0.3783, 0.8433, 0.3218),
-                ("GatedGCN+RWSE", None, 0.6069, 0.3357, 0.1288, 0.3808, 0.8517, 0.3242),
-                ("Transformer+LapPE", None, 0.6326, 0.2529, 0.1221, 0.3679, 0.8517, 0.3174),
-                ("SAN+LapPE", None, 0.6384, 0.2683, 0.1355, 0.4004, 0.8478, 0.3350),
-                ("SAN+RWSE", None, 0.6439, 0.2545, 0.1312, 0.4030, 0.8550, 0.3341),
-                ("GraphGPS", None, 0.6535, 0.2500, None, None, None, 0.3337),
-                ("Exphormer", None, 0.6527, 0.2481, None, None, None, 0.3637),
-                ("ViT-PS", "vit-b-pretrained-ps", 0.6575, 0.2559, 0.3287, 0.6694, 0.9526, 0.5341),
-            ),
+            ("GCN", None, 0.5930, 0.3496, 0.1321, 0.3791, 0.8256, 0.3234),
+            ("GCNII", None, 0.5543, 0.3471, 0.1325, 0.3607, 0.8116, 0.3161),
+            ("GINE", None, 0.5498, 0.3547, 0.1337, 0.3642, 0.8147, 0.3180),
+            ("GatedGCN", None, 0.5864, 0.3420, 0.1279, 0.3783, 0.8433, 0.3218),
+            ("GatedGCN+RWSE", None, 0.6069, 0.3357, 0.1288, 0.3808, 0.8517, 0.3242),
+            ("Transformer+LapPE", None, 0.6326, 0.2529, 0.1221, 0.3679, 0.8517, 0.3174),
+            ("SAN+LapPE", None, 0.6384, 0.2683, 0.1355, 0.4004, 0.8478, 0.3350),
+            ("SAN+RWSE", None, 0.6439, 0.2545, 0.1312, 0.4030, 0.8550, 0.3341),
+            ("GraphGPS", None, 0.6535, 0.2500, None, None, None, 0.3337),
+            ("Exphormer", None, 0.6527, 0.2481, None, None, None, 0.3637),
+            ("ViT-PS", "vit-b-pretrained-ps", 0.6575, 0.2559, 0.3287, 0.6694, 0.9526, 0.5341),
         ),
-        PaperTable(
+        _table(
             7,
             "Graph separation with GIN-ID: pairs not separated, and accuracy in percent",
             _SEPARATION,
-            _lines(
-                _SEPARATION,
-                ("GIN-ID-GA", "gin-id-ga", 0, 0, 50),
-                ("GIN-ID-FA", "gin-id-fa", 0, 0, 100),
-                ("GIN-ID-Canonical", "gin-id-canonical", 0, 0, 84),
-                ("GIN-ID-PS", "gin-id-ps", 0, 0, 100),
-            ),
+            ("GIN-ID-GA", "gin-id-ga", 0, 0, 50),
+            ("GIN-ID-FA", "gin-id-fa", 0, 0, 100),
+            ("GIN-ID-Canonical", "gin-id-canonical", 0, 0, 84),
+            ("GIN-ID-PS", "gin-id-ps", 0, 0, 100),
         ),
-        PaperTable(
+        _table(
             8,
             "Charged particles with a GNN: mean squared error of positions",
             _NBODY,
-            _lines(
-                _NBODY,
-                ("GNN-FA", "gnn-fa", 0.0057),
-                ("GNN-Canonical", None, 0.0043),
-                ("GNN-Canonical, reproduced", "gnn-canonical", 0.00457),
-                ("GNN-GA", "gnn-ga", 0.00408),
-                ("GNN-PS", "gnn-ps", 0.00386),
-            ),
+            ("GNN-FA", "gnn-fa", 0.0057),
+            ("GNN-Canonical", None, 0.0043),
+            ("GNN-Canonical, reproduced", "gnn-canonical", 0.00457),
+            ("GNN-GA", "gnn-ga", 0.00408),
+            ("GNN-PS", "gnn-ps", 0.00386),
         ),
     )
 }

@@ -18,6 +18,9 @@ from probsym.lab.examples import Splits
 from probsym.lab.known_names import near_names
 from probsym.signature import Signature
 
+RATES = ("base_dropout", "averaging", "eval_patch_dropout")
+"""Settings that are shares, and less than all."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -77,23 +80,12 @@ class Settings:
                 raise RangeError(f"Expected {name} to be {least} or more (got {getattr(self, name)})")
         if any(one < 1 for one in self.also_test_samples):
             raise RangeError(f"Expected also_test_samples to be 1 or more each (got {self.also_test_samples})")
-        for name in (
-            "learning_rate",
-            "weight_decay",
-            "warmup_epochs",
-            "entropy",
-            "noise",
-            "tau",
-            "dropout",
-            "clip",
-            "token_std",
-        ):
+        for name in [one.name for one in fields(self) if str(one.type).startswith("float")]:
             value = getattr(self, name)
+            if name in RATES and not 0 <= value < 1:
+                raise RangeError(f"Expected {name} to be in [0, 1) (got {value})")
             if value is not None and not 0 <= value < math.inf:
                 raise RangeError(f"Expected {name} to be a finite number, 0 or more (got {value})")
-        for name in ("base_dropout", "averaging", "eval_patch_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise RangeError(f"Expected {name} to be in [0, 1) (got {getattr(self, name)})")
         if self.padding not in PADDINGS:
             raise RangeError(f"Expected padding to be one of {', '.join(PADDINGS)} (got {self.padding!r})")
 

@@ -124,10 +124,8 @@ def outputs(model: nn.Module, examples: Examples, draws: int, generator: torch.G
         if not isinstance(model, Symmetrized):
             yield model(*part.inputs, mask=part.mask).unsqueeze(1)
             continue
-        estimate = model.estimate(
-            *part.inputs, mask=part.mask, index=part.ids, samples=draws, generator=generator, keep_values=True
-        )
-        yield estimate.values
+        found = model.estimate(*part.inputs, **part.keywords, samples=draws, generator=generator, keep_values=True)
+        yield found.values
 
 
 def relabel(examples: Examples, seed: int) -> Examples:
@@ -153,18 +151,15 @@ class PairCount:
 
     def __init__(self, count: int, pairs: Tensor | None, threshold: float, device: torch.device) -> None:
         self.count, self.threshold = count, threshold
-        self.pairs = None if pairs is None else pairs.to(device)
         self.total = count * (count - 1) // 2 if pairs is None else len(pairs)
         # with all pairs only those still together are kept, since nearly all fall apart at once
-        self.together = self.pairs
-        self.started = self.pairs is not None
+        self.together = None if pairs is None else pairs.to(device)
 
     def add(self, found: Tensor) -> None:
         """Take the outputs (graphs, d) of one more model into account."""
-        if not self.started:
-            self.together, self.started = self._close(found), True
+        if self.together is None:
+            self.together = self._close(found)
             return
-        assert self.together is not None
         first, second = self.together.T
         near = (found[first] - found[second]).abs().sum(-1) <= self.threshold
         self.together = self.together[near]

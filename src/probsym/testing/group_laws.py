@@ -1,6 +1,7 @@
 """The laws that every group obeys, checked on random elements."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -47,7 +48,15 @@ def assert_group_laws(
     >>> assert_group_laws(groups.SE(3))
     >>> assert_group_laws(groups.S(), size=7)
     """
-    laws = _Laws(group, size, tuple(batch), dtype, mask, generator, tolerance)
+    laws = _Laws(
+        group,
+        mask.shape[-1] if size is None and mask is not None else size,
+        tuple(batch),
+        dtype,
+        mask,
+        generator or torch.Generator().manual_seed(0),
+        tolerance if tolerance is not None else 1e-9 if dtype == torch.float64 else 1e-4,
+    )
     laws.algebra()
     laws.listing()
     for kind in sorted(group.kinds):
@@ -61,21 +70,15 @@ def assert_group_laws(
     laws.translations()
 
 
+@dataclass
 class _Laws:
-    def __init__(
-        self,
-        group: Group,
-        size: int | None,
-        batch: tuple[int, ...],
-        dtype: torch.dtype,
-        mask: Tensor | None,
-        generator: torch.Generator | None,
-        tolerance: float | None,
-    ) -> None:
-        self.group, self.batch, self.dtype, self.mask = group, batch, dtype, mask
-        self.size = mask.shape[-1] if size is None and mask is not None else size
-        self.generator = generator or torch.Generator().manual_seed(0)
-        self.tolerance = tolerance if tolerance is not None else 1e-9 if dtype == torch.float64 else 1e-4
+    group: Group
+    size: int | None
+    batch: tuple[int, ...]
+    dtype: torch.dtype
+    mask: Tensor | None
+    generator: torch.Generator
+    tolerance: float
 
     def element(self) -> Tensor:
         """A random element, which may be anywhere in the group."""
@@ -133,13 +136,10 @@ class _Laws:
         self.holds("cardinality() counts elements()", torch.tensor(group.cardinality(self.size) == len(listed)))
         one = group.identity(size=self.size)
         self.holds("elements() lists elements, the identity first", group.contains(listed) & (listed[0] == one).all())
-        rows = listed.flatten(1) if listed.dim() > 1 else listed.unsqueeze(1)
-        moved = group.compose(
-            self.element().flatten(0, len(self.batch) - 1)[0] if self.batch else self.element(), listed
-        )
-        moved = moved.flatten(1) if moved.dim() > 1 else moved.unsqueeze(1)
-        self.same("elements() lists every element once", moved.unique(dim=0), rows.unique(dim=0))
-        self.holds("elements() repeats none", torch.tensor(len(rows.unique(dim=0)) == len(rows)))
+        moved = group.compose(self.element()[(0,) * len(self.batch)], listed)
+        found, wanted = (some.reshape(len(some), -1).unique(dim=0) for some in (moved, listed))
+        self.same("elements() lists every element once", found, wanted)
+        self.holds("elements() repeats none", torch.tensor(len(wanted) == len(listed)))
 
     def action(self, kind: str) -> None:
         group, g, h = self.group, self.element(), self.element()
@@ -258,11 +258,10 @@ class _Laws:
         self.same("the weights of a rule sum to one", weights.sum(), torch.ones(()))
         matrices = group.matrix(listed, dtype=torch.float64)
         g = group.matrix(self.group.linear_part(self.element()), dtype=torch.float64)
-        moved = (
+        there, here = (
             torch.einsum("k,...kij,...kmn->...ijmn", weights, one, one)
             for one in (g.unsqueeze(-3) @ matrices, matrices)
         )
-        there, here = moved
         self.same("a rule averages as the group does", there, here.expand_as(there))
 
     def translations(self) -> None:

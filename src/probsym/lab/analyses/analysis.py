@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from probsym._internal.checks import check_size
 from probsym._internal.json_file import read_object
 from probsym._internal.progress import Show
-from probsym.errors import RangeError, RunError
+from probsym.errors import RunError
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
 from probsym.lab.json_with_table import mend_table, table_text, write_new
@@ -44,9 +45,8 @@ class Questions:
 
     def __post_init__(self) -> None:
         for name in ("examples", "samples", "repeats"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise RangeError(f"Expected {name} to be 1 or more (got {value})")
+            if getattr(self, name) is not None:
+                check_size(getattr(self, name), name)
 
 
 class Analysis(Protocol):
@@ -76,6 +76,11 @@ def test_set(engine: Engine, questions: Questions) -> tuple[Stored, int, dict[st
 def asked_of(part: Stored, questions: Questions) -> int:
     """How many examples of a set are asked about."""
     return part.size if questions.examples is None else min(questions.examples, part.size)
+
+
+def after(before: int, show: Show, total: int, note: str) -> Callable[[int], None]:
+    """What to tell how much is done of a part, where so much was done before it."""
+    return lambda done: show(before + done, total, note)
 
 
 def weights_of(engine: Engine) -> KeptWeights:

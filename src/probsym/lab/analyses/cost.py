@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,34 +21,30 @@ from probsym.symmetrized import Symmetrized
 BATCH = 100
 
 
-class Stopwatch:
-    """The seconds that a module's calls take, one entry for each reading."""
+@contextmanager
+def timed(modules: Mapping[str, nn.Module], device: torch.device) -> Iterator[dict[str, float]]:
+    """The seconds that the calls of modules take meanwhile, by name."""
+    spent, began = dict.fromkeys(modules, 0.0), dict[str, float]()
 
-    def __init__(self, module: nn.Module, device: torch.device) -> None:
-        self.device, self.spent = device, 0.0
-        self.hooks = [module.register_forward_pre_hook(self._begin), module.register_forward_hook(self._end)]
-
-    def now(self) -> float:
+    def now() -> float:
         """The time when all that was launched is done."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
         return time.perf_counter()
 
-    def read(self) -> float:
-        """What was spent since the last reading."""
-        found, self.spent = self.spent, 0.0
-        return found
+    def begin(name: str, *_: Any) -> None:
+        began[name] = now()
 
-    def remove(self) -> None:
-        """Leave the module as it was."""
-        for hook in self.hooks:
+    def end(name: str, *_: Any) -> None:
+        spent[name] += now() - began[name]
+
+    hooks = [module.register_forward_pre_hook(partial(begin, name)) for name, module in modules.items()]
+    hooks += [module.register_forward_hook(partial(end, name)) for name, module in modules.items()]
+    try:
+        yield spent
+    finally:
+        for hook in hooks:
             hook.remove()
-
-    def _begin(self, *_: Any) -> None:
-        self.start = self.now()
-
-    def _end(self, *_: Any) -> None:
-        self.spent += self.now() - self.start
 
 
 def by_stage(engine: Engine, questions: Questions, show: Show) -> list[Row]:
@@ -60,22 +59,14 @@ def by_stage(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     few = stored.take(slice(0, min(count, BATCH)))
     samples = questions.samples if engine.draws else None
     model.eval()
-    watches = {"sampler": Stopwatch(model.sampler, engine.device), "base": Stopwatch(model.base, engine.device)}
-    watches["whole"] = Stopwatch(model, engine.device)
-    spans: dict[str, list[float]] = {name: [] for name in watches}
-    try:
-        for repeat in range(questions.repeats + 1):  # the first time does not count
-            with torch.no_grad():
-                model(*few.inputs, mask=few.mask, index=few.ids, samples=samples)
-            found = {name: watch.read() for name, watch in watches.items()}
-            if repeat:
-                for name, span in found.items():
-                    spans[name].append(span)
-            show(repeat, questions.repeats, "")
-    finally:
-        for watch in watches.values():
-            watch.remove()
-    times = {name: 1e3 * statistics.median(one) for name, one in spans.items()}
+    modules = {"sampler": model.sampler, "base": model.base, "whole": model}
+    spans = []
+    for repeat in range(questions.repeats + 1):  # the first time does not count
+        with torch.no_grad(), timed(modules, engine.device) as spent:
+            model(*few.inputs, **few.keywords, samples=samples)
+        spans += [spent] if repeat else []
+        show(repeat, questions.repeats, "")
+    times = {name: 1e3 * statistics.median(spent[name] for spent in spans) for name in modules}
     times = {**times, "between": times["whole"] - times["sampler"] - times["base"]}
     return [
         {

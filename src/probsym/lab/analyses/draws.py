@@ -13,6 +13,7 @@ from probsym.lab.analyses.analysis import (
     AT_ONCE,
     Questions,
     Row,
+    after,
     differing,
     drawing_model,
     numbers_of,
@@ -43,10 +44,7 @@ def by_draws(engine: Engine, questions: Questions, show: Show, couplings: Sequen
     names = couplings_of(model, part.take(slice(0, 1))) if couplings is None else list(couplings)
     rows, total = [], len(names) * questions.repeats
     for place, name in enumerate(names):
-
-        def told(done: int, place: int = place, name: str = name) -> None:
-            show(place * questions.repeats + done, total, name)
-
+        told = after(place * questions.repeats, show, total, name)
         losses, means = repeated(engine, model, part, size, questions, told, coupling=name, purpose=f"draws {name}")
         for title, chosen in parts.items():
             rows += [
@@ -107,7 +105,7 @@ def couplings_of(model: Symmetrized, example: Examples) -> list[str]:
     found = []
     for name in COUPLINGS:
         try:
-            model.noise(*example.inputs, mask=example.mask, index=example.ids, samples=1, coupling=name)
+            model.noise(*example.inputs, **example.keywords, samples=1, coupling=name)
         except ProbsymError:
             continue
         found.append(name)
@@ -124,13 +122,7 @@ def means_by_draws(
     for start in range(0, size, step):
         few = part.take(slice(start, min(start + step, size)))
         estimate = model.estimate(
-            *few.inputs,
-            mask=few.mask,
-            index=few.ids,
-            samples=most,
-            generator=generator,
-            coupling=coupling,
-            keep_values=True,
+            *few.inputs, **few.keywords, samples=most, generator=generator, coupling=coupling, keep_values=True
         )
         sums = estimate.values.double().cumsum(1)
         found.append(torch.stack([sums[:, count - 1] / count for count in counts]))

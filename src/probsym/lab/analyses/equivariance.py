@@ -109,9 +109,9 @@ def differences(
         here, along = model(*part.inputs, mask=part.mask), model(*moved.inputs, mask=moved.mask)
         fresh = along
     else:
-        noise = model.noise(*part.inputs, mask=part.mask, index=part.ids, samples=samples, generator=generator)
+        noise = model.noise(*part.inputs, **part.keywords, samples=samples, generator=generator)
         other = model.noise(*moved.inputs, mask=moved.mask, index=part.ids, samples=samples, generator=generator)
-        here = model(*part.inputs, mask=part.mask, index=part.ids, noise=noise)
+        here = model(*part.inputs, **part.keywords, noise=noise)
         # by the symmetry of the task: also along axes that the base takes care of rather than the sampler
         follows = model.sampler.move(symmetry, g, noise)
         along, fresh = (model(*moved.inputs, mask=moved.mask, index=part.ids, noise=one) for one in (follows, other))

@@ -46,7 +46,7 @@ def full_gradient(
             batch = engine.data.train.take(slice(start, min(start + engine.settings.batch_size, count)))
             generator = torch.Generator(engine.device).manual_seed(derived(seed, "gradient", start))
             with engine.fabric.autocast():
-                output = model(*batch.inputs, mask=batch.mask, index=batch.ids, generator=generator)
+                output = model(*batch.inputs, **batch.keywords, generator=generator)
                 loss = engine.task.loss(output, batch.targets)
             found = torch.autograd.grad(loss * (batch.size / count), parameters, allow_unused=True)
             for i, one in enumerate(found):

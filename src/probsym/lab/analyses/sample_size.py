@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym._internal.progress import Show
-from probsym.lab.analyses.analysis import Questions, Row, asked_of, precise, redrawing_model
+from probsym.lab.analyses.analysis import Questions, Row, after, asked_of, precise, redrawing_model
 from probsym.lab.analyses.draws import counts_up_to, repeated, variance
 from probsym.lab.analyses.entropy import DRAWS, permutation_entropies
 from probsym.lab.engine import Engine
@@ -28,9 +28,8 @@ def by_sample_size(engine: Engine, questions: Questions, show: Show) -> list[Row
     size, counts = asked_of(part, questions), counts_up_to(questions.samples)
     entropies = permutation_entropies(model.eval(), part, size, replace(questions, samples=DRAWS))
     total = 2 * questions.repeats
-    losses, means = repeated(
-        engine, model, part, size, questions, lambda done: show(done, total, "validation set"), purpose="sample size"
-    )
+    told = after(0, show, total, "validation set")
+    losses, means = repeated(engine, model, part, size, questions, told, purpose="sample size")
     accuracies: list[float | None] = [None for _ in counts]
     if "accuracy" in _metrics(engine, part, means[0, 0]):
         accuracies = list(_accuracies(engine, questions, show))
@@ -52,17 +51,9 @@ def by_sample_size(engine: Engine, questions: Questions, show: Show) -> list[Row
 
 def _accuracies(engine: Engine, questions: Questions, show: Show) -> list[float]:
     """On the test set, for each number of draws."""
-    part, total = engine.data.test, 2 * questions.repeats
-    size = asked_of(part, questions)
-    _, means = repeated(
-        engine,
-        redrawing_model(engine),
-        part,
-        size,
-        questions,
-        lambda done: show(questions.repeats + done, total, "test set"),
-        purpose="sample size test",
-    )
+    part, model = engine.data.test, redrawing_model(engine)
+    size, told = asked_of(part, questions), after(questions.repeats, show, 2 * questions.repeats, "test set")
+    _, means = repeated(engine, model, part, size, questions, told, purpose="sample size test")
     each = [[float(_metrics(engine, part, one)["accuracy"]) for one in repeat] for repeat in means]
     return torch.tensor(each, dtype=torch.float64).mean(0).tolist()
 

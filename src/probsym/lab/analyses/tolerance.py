@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from probsym._internal.progress import Show
@@ -36,15 +38,8 @@ def by_tolerance(engine: Engine, questions: Questions, show: Show) -> list[Row]:
         for i in range(count):
             one = examples.take(slice(i, i + 1))
             with torch.no_grad():
-                found = model.estimate(
-                    *one.inputs,
-                    mask=one.mask,
-                    index=one.ids,
-                    samples=2,
-                    tol=share * scale,
-                    max_samples=questions.samples,
-                    generator=generator,
-                )
+                until: dict[str, Any] = {"tol": share * scale, "max_samples": questions.samples}
+                found = model.estimate(*one.inputs, **one.keywords, samples=2, generator=generator, **until)
             counts.append(found.samples)
             reached += bool((found.stderr <= share * scale).all())
             losses.append(engine.task.losses(found.mean.double(), one.targets.double()).cpu())

@@ -8,7 +8,7 @@ import torch
 
 from probsym._internal.progress import Show
 from probsym.errors import RunError
-from probsym.lab.analyses.analysis import Questions, Row, asked_of, redrawing_model, weights_of
+from probsym.lab.analyses.analysis import Questions, Row, after, asked_of, redrawing_model, weights_of
 from probsym.lab.analyses.draws import counts_up_to, repeated, variance
 from probsym.lab.engine import Engine
 from probsym.lab.seeds import derived, seeded
@@ -37,10 +37,7 @@ def by_method(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     part = engine.data.valid
     size, rows, total = asked_of(part, questions), list[Row](), len(samplers) * questions.repeats
     for place, (name, sampler) in enumerate(samplers.items()):
-
-        def told(done: int, place: int = place, name: str = name) -> None:
-            show(place * questions.repeats + done, total, name)
-
+        told = after(place * questions.repeats, show, total, name)
         one = Symmetrized(initial.base, str(model.signature), model.signature.groups, sampler)
         losses, means = repeated(engine, one, part, size, questions, told, purpose="variance")
         rows += [

@@ -36,14 +36,11 @@ def rotations(engines: Mapping[str, Engine], count: int = 3, seed: int = 0) -> F
         generator = torch.Generator(engine.device).manual_seed(derived(seed, "picture"))
         with torch.no_grad():
             samples = DRAWS if engine.draws else None
-            found = model.estimate(
-                *examples.inputs, mask=examples.mask, index=examples.ids, samples=samples, generator=generator
-            )
+            found = model.estimate(*examples.inputs, **examples.keywords, samples=samples, generator=generator)
         axes = found.elements[keys[0]][..., :3, 2].double().cpu()
         points = examples.inputs[0].double().cpu()
-        longest = torch.linalg.eigh(
-            (points - points.mean(1, keepdim=True)).mT @ (points - points.mean(1, keepdim=True))
-        )
+        centred = points - points.mean(1, keepdim=True)
+        longest = torch.linalg.eigh(centred.mT @ centred)
         for i, place in enumerate(places[row]):
             place.scatter(*on_the_map(axes[i]), s=3, alpha=0.6, color=COLOURS[row % len(COLOURS)], linewidths=0)
             main = longest.eigenvectors[i, :, -1]

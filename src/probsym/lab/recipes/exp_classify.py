@@ -37,30 +37,22 @@ class ExpClassify(Classification):
         return Splits(*(examples.take(one) for one in (splits.train, splits.validation, splits.test)))
 
 
-def _mlp(settings: Settings, method: str) -> nn.Module:
-    base = bases.MLP([NODES * NODES + 2 * NODES, 2048, 4096, 2048, 10, 1], shape=())
-    return symmetrized_graphs(base, method, settings, "")
-
-
-def _gin_id(settings: Settings, method: str) -> nn.Module:
-    base = graph_network("gin-id", NODES, None, "relu")
-    return symmetrized_graphs(base, method, settings, "")
-
-
-def _alone(settings: Settings, kind: str) -> nn.Module:
-    return graph_network(kind, NODES, None, "relu")
+def _model(settings: Settings, kind: str, method: str | None) -> nn.Module:
+    """An MLP or a graph network, by itself if no method is named."""
+    if kind == "mlp":
+        base: nn.Module = bases.MLP([NODES * NODES + 2 * NODES, 2048, 4096, 2048, 10, 1], shape=())
+    else:
+        base = graph_network(kind, NODES, None, "relu")
+    return base if method is None else symmetrized_graphs(base, method, settings, "")
 
 
 RECIPES = [
-    *(
-        Recipe(
-            f"exp-classify/{base}-{method}",
-            partial(ExpClassify, ranks=needs_ranks(method)),
-            partial(build, method=method),
-            SETTINGS,
-        )
-        for base, build in (("mlp", _mlp), ("gin-id", _gin_id))
-        for method in GRAPH_METHODS
-    ),
-    *(Recipe(f"exp-classify/{kind}", ExpClassify, partial(_alone, kind=kind), SETTINGS) for kind in ("gin", "gcn")),
+    Recipe(
+        f"exp-classify/{kind}-{method}" if method else f"exp-classify/{kind}",
+        partial(ExpClassify, ranks=needs_ranks(method)),
+        partial(_model, kind=kind, method=method),
+        SETTINGS,
+    )
+    for kind, methods in (("mlp", GRAPH_METHODS), ("gin-id", GRAPH_METHODS), ("gin", (None,)), ("gcn", (None,)))
+    for method in methods
 ]

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -135,7 +136,7 @@ def _vit(
     pretrained: bool,
     sizes: tuple[int, int, int],
     output: str,
-    patch_dropout: float | tuple[float, float],
+    patch_dropout: float | tuple[float, float] = 0.0,
 ) -> nn.Module:
     n, atoms, bonds = sizes
     make = BACKBONES[backbone].pretrained if pretrained else BACKBONES[backbone].new
@@ -147,26 +148,12 @@ def _vit(
     return symmetrized_graphs(base, "ps", settings, term, channels=atoms, edges=True, chunk=CHUNK)
 
 
-def _recipes(
-    task: Callable[[], Task],
-    name: str,
-    settings: Settings,
-    sizes: tuple[int, int, int],
-    output: str,
-    patch_dropout: float | tuple[float, float] = 0.0,
-) -> list[Recipe]:
+def _recipes(task: Callable[[], Task], name: str, settings: Settings, **arrays: Any) -> list[Recipe]:
     return [
         Recipe(
             f"{name}/{backbone}-{'pretrained' if pretrained else 'scratch'}-ps",
             task,
-            partial(
-                _vit,
-                backbone=backbone,
-                pretrained=pretrained,
-                sizes=sizes,
-                output=output,
-                patch_dropout=patch_dropout,
-            ),
+            partial(_vit, backbone=backbone, pretrained=pretrained, **arrays),
             settings,
         )
         for backbone in VITS
@@ -175,7 +162,7 @@ def _recipes(
 
 
 RECIPES = [
-    *_recipes(PeptidesFunc, "peptides-func", PEPTIDES, (444, 50, 7), "10", 0.5),
-    *_recipes(PeptidesStruct, "peptides-struct", STRUCT, (444, 50, 7), "11", (0.0, 0.5)),
-    *_recipes(PCQMContact, "pcqm-contact", PCQM, (53, 68, 6), "n n"),
+    *_recipes(PeptidesFunc, "peptides-func", PEPTIDES, sizes=(444, 50, 7), output="10", patch_dropout=0.5),
+    *_recipes(PeptidesStruct, "peptides-struct", STRUCT, sizes=(444, 50, 7), output="11", patch_dropout=(0.0, 0.5)),
+    *_recipes(PCQMContact, "pcqm-contact", PCQM, sizes=(53, 68, 6), output="n n"),
 ]

@@ -58,32 +58,30 @@ def _graph8c_calibrated(examples: Examples) -> dict[str, Tensor]:
     return {"wl": torch.cat(alike) if alike else torch.zeros(0, 2, dtype=torch.long), "random": drawn}
 
 
-def _symmetrized(settings: Settings, task: str, base: str, method: str) -> nn.Module:
-    if base == "mlp":
-        model: nn.Module = bases.MLP(WIDTHS[task], activation="tanh", output_activation="tanh")
+def _model(settings: Settings, task: str, kind: str, method: str | None) -> nn.Module:
+    """An MLP or a graph network, by itself if no method is named."""
+    if kind == "mlp":
+        base: nn.Module = bases.MLP(WIDTHS[task], activation="tanh", output_activation="tanh")
     else:
-        model = graph_network("gin-id", NODES[task], 10, "tanh", final="tanh")
-    return symmetrized_graphs(model, method, settings, "k")
+        base = graph_network(kind, NODES[task], 10, "tanh", final="tanh")
+    return base if method is None else symmetrized_graphs(base, method, settings, "k")
 
 
-def _alone(settings: Settings, task: str, kind: str) -> nn.Module:
-    return graph_network(kind, NODES[task], 10, "tanh", final="tanh")
-
-
+BASES = {"mlp": GRAPH_METHODS, "gin-id": GRAPH_METHODS, **dict.fromkeys(("gin", "gcn", "gin-sum", "gcn-sum"), (None,))}
+"""And by which methods each is symmetrized, or by none."""
 RECIPES = [
     SeparationRecipe(
-        f"{task}/{name}", partial(load, ranks=ranks), pairs, calibrated, partial(build, task=task), SETTINGS
+        f"{task}/{kind}-{method}" if method else f"{task}/{kind}",
+        partial(load, ranks=needs_ranks(method)),
+        pairs,
+        calibrated,
+        partial(_model, task=task, kind=kind, method=method),
+        SETTINGS,
     )
     for task, load, pairs, calibrated in (
         ("graph8c", _graph8c, _all, _graph8c_calibrated),
         ("exp", _exp, _neighbours, _exp_calibrated),
     )
-    for name, ranks, build in (
-        *(
-            (f"{base}-{one}", needs_ranks(one), partial(_symmetrized, base=base, method=one))
-            for base in ("mlp", "gin-id")
-            for one in GRAPH_METHODS
-        ),
-        *((kind, False, partial(_alone, kind=kind)) for kind in ("gin", "gcn", "gin-sum", "gcn-sum")),
-    )
+    for kind, methods in BASES.items()
+    for method in methods
 ]
