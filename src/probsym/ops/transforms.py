@@ -16,9 +16,14 @@ def transformed() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def exporting() -> bool:
+    """Whether a model is being exported; `torch.compiler.is_exporting` is true of all compiled code before 2.13."""
+    return torch.compiler._is_exporting_flag
+
+
 def hidden(x: Tensor) -> bool:
     """Whether nobody can look at the numbers in x, which stand for those of other calls: of a vmap, or an export."""
-    if torch.compiler.is_exporting():
+    if exporting():
         return True
     while not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x):
         if torch._C._functorch.is_batchedtensor(x):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from probsym.errors import GroupError, RangeError
 from probsym.groups import Group
+from probsym.ops.transforms import traced
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
@@ -54,7 +55,7 @@ class Quadrature(Sampler):
         return f"degree={self.degree}, random={self.random}"
 
     def check(self, signature: Signature) -> None:
-        count = math.prod(len(self._rule(group.linear)[1]) for group in signature.groups.values())
+        count = math.prod(len(self._rule(group.linear, torch.device("cpu"))[1]) for group in signature.groups.values())
         if count > self.limit:
             raise GroupError(f"Expected at most {self.limit} elements in a rule of degree {self.degree} (got {count})")
 
@@ -65,21 +66,24 @@ class Quadrature(Sampler):
         return haar_elements(batch, 1, generator) if self.random else no_noise()
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
-        rules = {key: self._rule(group) for key, group in batch.groups.items()}
+        rules = {key: self._rule(group, batch.device) for key, group in batch.groups.items()}
         total = math.prod([len(weights) for _, weights in rules.values()])
         elements, weights, repeats = {}, torch.ones(1, total, dtype=batch.dtype, device=batch.device), 1
         for key, (listed, share) in rules.items():  # the product: the first axis slowest
             group, repeats = batch.groups[key], repeats * len(share)
             place = torch.arange(total, device=batch.device) // (total // repeats) % len(share)
-            q = listed.to(batch.device)[place].unsqueeze(0)
+            q = listed[place].unsqueeze(0)
             q = (q.to(batch.dtype) if q.is_floating_point() else q).expand(batch.count, *q.shape[1:])
             elements[key] = group.compose(noise.elements[key], q) if self.random else q
-            weights = weights * share.to(batch.device, batch.dtype)[place]
+            weights = weights * share.to(batch.dtype)[place]
         carriers = {key: batch.groups[key].carrier(g) for key, g in elements.items()}
         return Draw(total, elements, carriers, weights.expand(batch.count, -1)).estimated(batch)
 
-    def _rule(self, group: Group) -> tuple[Tensor, Tensor]:
+    def _rule(self, group: Group, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Elements and weights on a device, where they stay for the next call: a CUDA graph cannot move them there."""
         name = repr(group)
-        if name not in self._rules:
-            self._rules[name] = group.quadrature(self.degree)
-        return self._rules[name]
+        listed, share = self._rules.get(name) or group.quadrature(self.degree)
+        rule = listed.to(device), share.to(device)
+        if not traced():
+            self._rules[name] = rule
+        return rule

@@ -13,6 +13,7 @@ from probsym.errors import RangeError, TracingError
 from probsym.groups.base import normal_numbers
 from probsym.ops.random_numbers import random_numbers
 from probsym.ops.seeded import Seeded
+from probsym.ops.transforms import exporting
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch, real_entries
 from probsym.samplers.noise import Law, Noise, below, item_names
@@ -63,7 +64,7 @@ def _points(
         raise RangeError(
             f"Expected at most {SobolEngine.MAXDIM} random numbers per draw for coupling 'quasi' (got {total})"
         )
-    if torch.compiler.is_exporting():
+    if exporting():
         raise TracingError(
             "Expected noise as an input to export coupling 'quasi' (got draws inside: Sobol sequences cannot be traced)"
         )
