@@ -11,8 +11,7 @@ from torch import Tensor, nn
 import probsym
 from probsym import Symmetrized, groups, samplers, testing
 from probsym.errors import GroupError
-from probsym.groups.actions import act_by_matrix, check_axis
-from probsym.groups.base import Axis
+from probsym.groups.base import Axis, act_by_matrix, check_axis
 from probsym.nets import Features
 
 SOURCE = Path(probsym.__file__).parent

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import ShapeError
-from probsym.groups.actions import act_by_matrix, check_axis, check_parameter, joint_batch, matmul
-from probsym.groups.base import Axis, Device, Dtype, Group
+from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, joint_batch, matmul
 from probsym.groups.orthogonal import O, determinant_sign
 from probsym.ops.random_numbers import random_numbers
 
@@ -73,7 +72,12 @@ class E(Group):
         return self.d
 
     def identity(
-        self, batch: Sequence[int] = (), *, size: int | None = None, dtype: Dtype = None, device: Device = None
+        self,
+        batch: Sequence[int] = (),
+        *,
+        size: int | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
     ) -> Tensor:
         return torch.eye(self.d, self.d + 1, dtype=dtype, device=device).expand(*batch, -1, -1)
 

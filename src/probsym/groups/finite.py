@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.actions import act_by_matrix, check_axis, check_index, matmul
-from probsym.groups.base import Axis, Device, Dtype
+from probsym.groups.base import Axis, Device, Dtype, act_by_matrix, check_axis, check_index, matmul
 from probsym.groups.chosen import Chosen, largest
 
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, GroupError, ShapeError
-from probsym.groups.actions import check_axis
-from probsym.groups.base import Axis, Group
+from probsym.groups.base import Axis, Group, check_axis
 
 
 def grid_rows(x: Tensor, axis: Axis, batch: Sequence[int], group: Group) -> int:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError, ShapeError
-from probsym.groups.actions import check_index
-from probsym.groups.base import Device, Dtype, Group
+from probsym.groups.base import Device, Dtype, Group, check_index
 
 
 @dataclass(frozen=True, repr=False)

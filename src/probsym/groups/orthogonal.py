@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.actions import act_by_matrix, check_axis, check_parameter, matmul
-from probsym.groups.base import Axis, Carrier, Device, Dtype, Group
+from probsym.groups.base import Axis, Carrier, Device, Dtype, Group, act_by_matrix, check_axis, check_parameter, matmul
 from probsym.groups.images import grid_rows, turn_image
 from probsym.groups.rotation_rule import rotation_rule
 from probsym.ops import gram_schmidt

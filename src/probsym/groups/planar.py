@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError, ShapeError
-from probsym.groups.actions import check_parameter
-from probsym.groups.base import Axis
+from probsym.groups.base import Axis, check_parameter
 from probsym.groups.finite import Finite
 from probsym.groups.images import grid_rows, turn_image
 from probsym.ops.permute import moved as moved_by

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.actions import act_by_matrix, check_axis
-from probsym.groups.base import Axis
+from probsym.groups.base import Axis, act_by_matrix, check_axis
 from probsym.groups.chosen import Chosen, largest
 from probsym.groups.of_items import OfItems
 from probsym.ops.permute import moved
