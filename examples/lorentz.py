@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from probsym import Symmetrized, bases, groups, samplers, testing
 from probsym.errors import GroupError
-from probsym.groups.actions import act_by_matrix, check_axis, matmul
-from probsym.groups.base import Axis
+from probsym.groups.base import Axis, act_by_matrix, check_axis, matmul
 
 RAPIDITIES = (0.0, 0.5, 1.0, 1.5, 2.0)
 
