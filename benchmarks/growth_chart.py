@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,9 @@ def chart(results: list[dict[str, Any]]) -> Figure:
         for column, setting in enumerate(settings):
             for name, series in result["series"][setting].items():
                 for panel, (what, (_, unit)) in zip(panels[:, column], ROWS.items(), strict=True):
-                    sizes, values = zip(*((row["n"], row[what] / unit) for row in series["rows"]), strict=True)
+                    sizes, values = zip(
+                        *((row["n"], row[what] / unit or math.nan) for row in series["rows"]), strict=True
+                    )
                     colour = COLOURS[samplers.index(name)]
                     label = name if result is results[0] else None
                     panel.loglog(sizes, values, line, marker="o", ms=3, lw=1.2, color=colour, label=label)
