@@ -36,14 +36,14 @@ class Order:
         already, which saves a pass over it.
         """
         axes = resolve_axes(x, self.index, axis)
-        return self._sorted(moved(x, self.index, axes, None if zeroed else self.mask), axes)
+        return self._relaxed(moved(x, self.index, axes, None if zeroed else self.mask), axes, outwards=False)
 
     def unsort(self, y: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
         """Bring items that are in order back to their places, padding zero: `P y` along each given axis."""
         axes = resolve_axes(y, self.index, axis)
         batch = self.index.dim() - 1
         y = kept(y.expand(*self.index.shape[:batch], *y.shape[batch:]), self.sorted_mask(), axes)
-        return moved(self._unsorting(y, axes), inverted(self.index), axes)
+        return moved(self._relaxed(y, axes, outwards=True), inverted(self.index), axes)
 
     def sorted_mask(self) -> Tensor | None:
         """The mask of positions: as many real items as there are, all in front."""
@@ -58,10 +58,6 @@ class Order:
             mask = mask[:, start:stop]
         return replace(self, index=self.index[:, start:stop], mask=mask)
 
-    def _sorted(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-        """What a subclass does to items that were just brought into order."""
+    def _relaxed(self, x: Tensor, axes: tuple[int, ...], outwards: bool) -> Tensor:
+        """What a subclass does to items that were just brought into order, or, `outwards`, before they go back."""
         return x
-
-    def _unsorting(self, y: Tensor, axes: tuple[int, ...]) -> Tensor:
-        """What a subclass does to items before they go back to their places."""
-        return y

@@ -127,30 +127,17 @@ class SoftSort(Order):
         points, rate, a, b = (some(x) for x in self.relaxation[:4])
         return replace(part, relaxation=Relaxation(points, rate, a, b, self.relaxation.normalised))
 
-    def _sorted(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-        return self._relaxed(x, axes, outwards=False)
-
-    def _unsorting(self, y: Tensor, axes: tuple[int, ...]) -> Tensor:
-        return self._relaxed(y, axes, outwards=True)
-
     def _relaxed(self, x: Tensor, axes: tuple[int, ...], outwards: bool) -> Tensor:
-        if not self.soft:
-            return self._straight_through(x, axes, outwards)
-        for axis in axes:
-            x = self._soft_product(x, axis, outwards)
-        return x
-
-    def _straight_through(self, x: Tensor, axes: tuple[int, ...], outwards: bool) -> Tensor:
-        if self.relaxation is None or not x.is_floating_point():
-            return x
         inner = tuple(axis - self.index.dim() + 2 for axis in axes)
-        return relaxation.straight_through(self._flat(x), self.relaxation, inner, outwards).view(x.shape)
-
-    def _soft_product(self, x: Tensor, axis: int, outwards: bool) -> Tensor:
+        if not self.soft:
+            if self.relaxation is None or not x.is_floating_point():
+                return x
+            return relaxation.straight_through(self._flat(x), self.relaxation, inner, outwards).view(x.shape)
         if not x.is_floating_point():
             raise DtypeError(f"Expected a floating tensor to blend its items (got {x.dtype})")
-        inner = axis - self.index.dim() + 2
-        return relaxation.soft_product(self._flat(x), self.prepared(), inner, outwards).reshape(x.shape)
+        for axis in inner:
+            x = relaxation.soft_product(self._flat(x), self.prepared(), axis, outwards).reshape(x.shape)
+        return x
 
     def _flat(self, x: Tensor) -> Tensor:
         """x (*batch, ...) with one axis for all draws."""

@@ -92,12 +92,7 @@ def element(symmetry: Signature, part: Examples, kind: str, generator: torch.Gen
 
 @torch.no_grad()
 def differences(
-    model: nn.Module,
-    symmetry: Signature,
-    part: Examples,
-    kind: str,
-    samples: int | None,
-    generator: torch.Generator,
+    model: nn.Module, symmetry: Signature, part: Examples, kind: str, samples: int | None, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Of some examples: with the noise moved along, with fresh noise, what the move does, and the prediction itself.
 

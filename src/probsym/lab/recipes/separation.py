@@ -17,10 +17,7 @@ from probsym.lab.separation import SeparationRecipe
 SETTINGS = Settings(epochs=0, samples=10, eval_samples=10)
 RANDOM_PAIRS = 10_000
 NODES = {"exp": 64, "graph8c": 8}
-WIDTHS = {
-    "exp": [64 * 64 + 2 * 64, 2048, 4096, 2048, 10],
-    "graph8c": [8 * 8 + 2 * 8, 64, 128, 10],
-}
+WIDTHS = {"exp": [64 * 64 + 2 * 64, 2048, 4096, 2048, 10], "graph8c": [8 * 8 + 2 * 8, 64, 128, 10]}
 
 
 def _exp(ranks: bool = False) -> Examples:

@@ -56,12 +56,7 @@ def check_places(page: Path, markdown: Path | None = None) -> tuple[Path, Path]:
 
 
 def write_report(
-    data: ReportData,
-    page: Path,
-    markdown: Path | None = None,
-    *,
-    title: str = TITLE,
-    lead: Sequence[str] = LEAD,
+    data: ReportData, page: Path, markdown: Path | None = None, *, title: str = TITLE, lead: Sequence[str] = LEAD
 ) -> tuple[Path, Path]:
     """Write the page, and its tables as Markdown, both or neither; both paths."""
     places = check_places(page, markdown)
