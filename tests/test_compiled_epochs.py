@@ -62,7 +62,7 @@ def step(call: Symmetrized, model: Symmetrized, inputs: list[Tensor], mask: Tens
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
 @pytest.mark.parametrize(("setting", "sampler"), CASES)
-def test_epochs(setting: str, sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_epochs(setting: str, sampler: str) -> None:
     """The same numbers as without a compiler; the second epoch compiles nothing."""
     if (setting, sampler) not in AT_ONCE and not os.environ.get("PROBSYM_TOOLS"):
         pytest.skip("takes long; set PROBSYM_TOOLS")
@@ -71,9 +71,8 @@ def test_epochs(setting: str, sampler: str, monkeypatch: pytest.MonkeyPatch) -> 
     generator = torch.Generator().manual_seed(1)
     batches = [make_inputs(case, torch.float32, "mixed", generator, batch=batch) for batch in EPOCH]
     batches = tree_map_only(Tensor, lambda x: x.to(DEVICE), batches)
-    if BACKEND == "inductor":
-        monkeypatch.setattr("torch._inductor.config.fallback_random", True)  # draws as without a compiler
-    from torch._dynamo.testing import CompileCounterWithBackend  # noqa: PLC0415, which takes long
+    from torch._dynamo.testing import CompileCounterWithBackend  # noqa: PLC0415, these take long
+    from torch._inductor import config  # noqa: PLC0415
 
     torch.compiler.reset()
     counter = CompileCounterWithBackend(BACKEND)
@@ -84,7 +83,8 @@ def test_epochs(setting: str, sampler: str, monkeypatch: pytest.MonkeyPatch) -> 
             model.train(training)
             for inputs, mask in batches:
                 wanted = [one.clone() for one in step(model, model, inputs, mask)]
-                found = step(compiled, model, inputs, mask)
+                with config.patch(fallback_random=True):  # draws as without a compiler
+                    found = step(compiled, model, inputs, mask)
                 torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)
                 counts.append(counter.frame_count)
     assert counts[0] == pieces

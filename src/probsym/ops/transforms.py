@@ -6,8 +6,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def traced() -> bool:
@@ -33,7 +35,7 @@ def hidden(x: Tensor) -> bool:
 
 def eagerly(function: Callable[P, R]) -> Callable[P, R]:
     """A function that looks at numbers. Compiled code splits around it; an export goes through it."""
-    plain: Callable[P, R] = torch._disable_dynamo(function)  # `torch.compiler.disable`, but loads no compiler by itself
+    plain: Callable[P, R] = _disable_dynamo(function)  # `torch.compiler.disable`, which would load the compiler at once
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
