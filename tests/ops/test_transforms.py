@@ -1,7 +1,8 @@
+import pytest
 import torch
 from torch.func import grad, vmap
 
-from probsym.ops.transforms import calls_first, fold_rows, hidden, needs_gradient, traced, transformed
+from probsym.ops.transforms import calls_first, eagerly, fold_rows, hidden, needs_gradient, traced, transformed
 
 
 def test_what_is_at_work() -> None:
@@ -49,3 +50,22 @@ def test_rows_of_all_calls() -> None:
     assert folded[2] == "other"
     assert calls_first(4, x, 2).shape == (4, 2, 3)
     assert calls_first(4, y, None).shape == (4, 3, 5)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the compiler, where a graph splits
+def test_compiled_code_splits_around_what_looks_at_numbers() -> None:
+    graphs: list[torch.fx.GraphModule] = []
+
+    def counted(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
+        graphs.append(module)
+        return module.forward
+
+    @eagerly
+    def positive(x: torch.Tensor) -> torch.Tensor:
+        return x[: int((x > 0).sum())]
+
+    torch.compiler.reset()
+    x = torch.tensor([1.0, 2.0, -1.0])
+    found = torch.compile(lambda x: positive(x * 2) + 1, backend=counted)(x)
+    assert found.tolist() == (positive(x * 2) + 1).tolist() == [3.0, 5.0]
+    assert len(graphs) == 2

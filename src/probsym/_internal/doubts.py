@@ -30,6 +30,6 @@ def doubts(
     for key, group in signature.groups.items():
         if "point" in group.kinds and key not in points:
             yield (
-                f"Expected an input with '{key}:point' for {group!r} to translate: write '{key}:point' for positions, or "
-                f"bind {key!r} to {group.linear!r} if there are none (got '{signature}', where it only acts as that)"
+                f"Expected an input with '{key}:point' for {group!r} to translate: write '{key}:point' for positions, "
+                f"or bind {key!r} to {group.linear!r} if there are none (got '{signature}', where it acts as that)"
             )

@@ -20,8 +20,8 @@ class Finite(Chosen):
     the input by the regular representation, and the largest names the element. `straight_through` makes that choice
     differentiable: the weights it returns are accepted by `act` and `inverse` wherever an element is.
 
-    A group of your own needs `kinds`, `axis_size`, `order`, `compose` and `matrix`, and for noise `noise_laws`. On an axis
-    of any length `axis_size` is None, and `act` is its own too; `docs/averages.md` has one.
+    A group of your own needs `kinds`, `axis_size`, `order`, `compose` and `matrix`, and for noise `noise_laws`. On an
+    axis of any length `axis_size` is None, and `act` is its own too; `docs/averages.md` has one.
     """
 
     finite = True

@@ -1,9 +1,15 @@
 """What compilers, exporters and the transforms of torch.func do to tensors, and how kernels find out."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def traced() -> bool:
@@ -30,6 +36,18 @@ def hidden(x: Tensor) -> bool:
             return True
         x = torch._C._functorch.get_unwrapped(x)
     return False
+
+
+def eagerly(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that looks at numbers. Compiled code splits around it; an export goes through it."""
+    plain: Callable[P, R] = _disable_dynamo(function)  # `torch.compiler.disable`, which would load the compiler at once
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        splits = torch.compiler.is_dynamo_compiling() and not torch.compiler.is_exporting()
+        return (plain if splits else function)(*args, **options)
+
+    return call
 
 
 def needs_gradient(*tensors: Tensor) -> bool:

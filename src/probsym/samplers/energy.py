@@ -11,7 +11,7 @@ from torch import Tensor
 from probsym._internal.checks import check_size
 from probsym.errors import GroupError, RangeError, ShapeError, SignatureError
 from probsym.ops.ranks import merged_ties
-from probsym.ops.transforms import hidden
+from probsym.ops.transforms import eagerly, hidden
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
@@ -91,6 +91,7 @@ class Energy(Sampler):
         return found.reshape(batch.count, listed.count).to(torch.promote_types(found.dtype, torch.float32))
 
 
+@eagerly
 def _least(listed: Draw, energies: Tensor) -> Draw:
     """The draws of least energy (B, K) with equal weights; those of other items, where they have fewer, with none."""
     merged = merged_ties(-energies)

@@ -6,14 +6,16 @@ import torch
 from torch import Tensor
 
 from probsym.ops.numbered_orders import numbered_orders
+from probsym.ops.transforms import eagerly
 
 
+@eagerly
 def list_orders(
     drawn: Tensor, classes: Tensor, mask: Tensor | None, limit: int
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """Every order that sorts the classes, for each batch item; the orders drawn where there are more than `limit`.
 
-    The number of orders is read from a GPU once, and nothing else is; there compiled code splits in two.
+    The fewest and the most orders of an item are all that is looked at: a host waits for a GPU once.
 
     Args:
         drawn: (B, K, n) orders that sort the classes, padding last.
@@ -50,5 +52,4 @@ def list_orders(
         drawn.gather(1, number.clamp(max=draws - 1).expand(-1, -1, n)),
     )
     weights = (torch.arange(most, device=drawn.device) < counts.unsqueeze(1)) / counts.unsqueeze(1).double()
-    alike = least == most and not torch.compiler.is_compiling()  # one way to go for compilers
-    return orders, None if alike else weights, exact
+    return orders, None if least == most else weights, exact
