@@ -44,7 +44,7 @@ def eagerly(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
-        splits = torch.compiler.is_dynamo_compiling() and not torch.compiler.is_exporting()
+        splits = torch.compiler.is_dynamo_compiling() and not exporting()
         return (plain if splits else function)(*args, **options)
 
     return call
