@@ -287,17 +287,23 @@ def test_variances_of_rules_are_those_of_the_file() -> None:
 
 
 def test_accuracies_of_turned_images_are_those_of_the_file() -> None:
-    found = json.loads((BENCHMARKS / "turned_images_deit_tiny_cpu.json").read_text())
+    names = ("turned_images_deit_tiny_cpu.json", "turned_images_efficientnet_lite0_cpu.json")
+    results = [json.loads((BENCHMARKS / name).read_text()) for name in names]
     page = (DOCS / "turned-images.md").read_text()
-    for group, turns in (("C4", 4), ("D4", 8)):
+    for group, turns in (("C4", 4), ("D4", 8), ("any angle, C8", 1)):
         cells = r" \| ".join([r"([\d.]+)"] * turns)
         shown = re.findall(rf"^\| [^|]+ \| (\d+) \| {cells} \| ([\d.]+) to ([\d.]+) \|", page, re.M)
         rows = [
             (str(row["passes"]), *(f"{one:.1f}" for one in (*row["accuracy"], *row["interval"][0])))
-            for row in found[group]["rows"].values()
+            for result in results
+            for row in result[group]["rows"].values()
         ]
-        assert len(rows) == 12
+        assert len(rows) > 20
         assert shown == rows, group
+    bare, head = (results[0]["C4"]["rows"][row]["accuracy"] for row in ("bare", "energy: head, tau 1"))
+    readme = (ROOT / "README.md").read_text()
+    assert f"drops from {bare[0]:.1f} % to between {min(bare):.0f} and {max(bare[1:]):.0f} %" in readme
+    assert f"trained head it reaches {head[0]:.1f} % in every orientation" in readme
 
 
 def test_tables_of_trained_potentials_are_those_of_the_files() -> None:
