@@ -37,15 +37,15 @@ class Group(ABC):
     A group needs the abstract ones to act, and `random`, or `elements` if it is `finite`, to be tested. The others make
     it work with samplers; if one is missing, the error names it:
 
-    - `feature_field`, `feature_shape`, `move`, `project`: features name an element (all samplers but Enumerate);
+    - `feature_field`, `feature_shape`, `move`, `project`: features that give an element (all samplers but Enumerate);
     - `noise_laws`: the noise that `Learned` may add to its input;
-    - `choose`, `carrier`, `entropy`, `prior`: what acts in an element's place and carries a gradient, how sharp that
-      is, and how far from the identity;
+    - `choose`, `carrier`, `entropy`, `prior`: what acts in place of an element and carries a gradient, how sharp it
+      is, and how far it is from the identity;
     - `cardinality`, `elements`: all elements (Enumerate, `nets.Lifted`);
-    - `opposite`, `stratum`, `from_uniform`: couplings of draws;
-    - `frame`: what a frame of it is made of;
-    - `quadrature`: a weighted rule over it;
-    - `renames`, `renaming`: where items go, so that arrays of pairs may be lists of edges;
+    - `opposite`, `stratum`, `from_uniform`: coupled (dependent) draws;
+    - `frame`: what a frame for this group is computed from;
+    - `quadrature`: a weighted quadrature rule over the group;
+    - `renames`, `renaming`: where each item goes, so that arrays over pairs may be given as lists of edges;
     - `linear`, `linear_part`, `translation`, `with_translation`: translations, which act about a centroid.
     """
 
@@ -68,7 +68,7 @@ class Group(ABC):
 
     @property
     def chooses(self) -> bool:
-        """Whether an element is chosen among separate ones, so that it is constant where features change little."""
+        """Whether elements are discrete choices, so that small changes of the features leave the element unchanged."""
         return self.compares_features
 
     def __repr__(self) -> str:
@@ -77,29 +77,29 @@ class Group(ABC):
     @property
     @abstractmethod
     def kinds(self) -> frozenset[str]:
-        """Which kinds of axes it acts on: "plain", "point", "axial", "grid"."""
+        """The kinds of axes that the group acts on: "plain", "point", "axial", "grid"."""
 
     def exact_on(self, kind: str) -> bool:
-        """Whether the laws of the action hold to rounding on an axis of this kind, and not for smooth images alone."""
+        """Whether the laws of the action hold to rounding on an axis of this kind, not just for smooth images."""
         return True
 
     @property
     def takes_mask(self) -> bool:
-        """Whether the items of an axis may be padding, and a mask say so; `haar` and `project` then take `mask=`."""
+        """Whether a mask may mark some items of the axis as padding; `haar` and `project` then take `mask=`."""
         return False
 
     @property
     def needs_square(self) -> bool:
-        """Whether a grid must be as high as it is wide, since some element turns it by a quarter."""
+        """Whether a grid must be square, because some element rotates it by a quarter turn."""
         return False
 
     @abstractmethod
     def element_shape(self, size: int | None = None) -> tuple[int, ...]:
-        """The trailing shape of an element; `size` is that of the axis where the group does not fix it."""
+        """The trailing shape of an element; `size` is the size of the axis, for groups that do not fix it."""
 
     @abstractmethod
     def axis_size(self, kind: str = "plain") -> int | None:
-        """The size that an axis of this kind must have; None where any will do."""
+        """The size that an axis of this kind must have; None if any size is allowed."""
 
     @abstractmethod
     def identity(
@@ -117,14 +117,14 @@ class Group(ABC):
 
     @abstractmethod
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
-        """Move x by g along an axis, which transforms as its `kind` says."""
+        """Move x by g along an axis; `kind` says how that axis transforms."""
 
     def renaming(self, g: Tensor) -> Tensor:
         """Where each item goes, integers (*batch, n): `act(g, x)[renaming(g)[i]] == x[i]`."""
         self._lacks("renaming")
 
     def feature_shape(self, size: int | None = None) -> tuple[int, ...]:
-        """The trailing shape of the features that name an element."""
+        """The trailing shape of the features that determine an element."""
         self._lacks("feature_shape")
 
     def features(
@@ -136,24 +136,24 @@ class Group(ABC):
         device: torch.device | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Random features whose law no element changes; projecting them gives Haar samples."""
+        """Random features whose distribution every element leaves unchanged; projecting them gives Haar samples."""
         shape, normal = (*batch, *self.feature_shape(size)), not self.compares_features
         return random_numbers(shape, normal=normal, dtype=dtype, device=device, generator=generator)
 
     def move(self, g: Tensor, features: Tensor) -> Tensor:
-        """How features follow the input: `project(move(g, z)) == compose(g, project(z))`."""
+        """How features transform when g moves the input: `project(move(g, z)) == compose(g, project(z))`."""
         self._lacks("move")
 
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
-        """The element that features name. `noise`, drawn by `features()`, decides where they name several."""
+        """The element that the features determine; `noise`, drawn by `features()`, decides if several are possible."""
         self._lacks("project")
 
     def choose(
         self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0, mask: Tensor | None = None
     ) -> tuple[Tensor, Carrier]:
-        """The element that features name, and what acts in its place with the gradient that features are to get.
+        """The element that the features determine, and what acts in its place so that the features get a gradient.
 
-        `tau` is the temperature of a straight-through gradient, where there is one.
+        `tau` is the temperature of the straight-through gradient, for groups that use one.
         """
         g = self.project(features, noise=noise)
         return g, g
@@ -163,22 +163,22 @@ class Group(ABC):
         return None
 
     def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
-        """How far what was chosen is from the identity, (*batch,): a loss that is least there."""
+        """How far the chosen element is from the identity, (*batch,): a loss with its minimum at the identity."""
         self._lacks("prior")
 
     def carrier(self, g: Tensor, *, mask: Tensor | None = None) -> Carrier:
-        """What acts in the place of g, for a mask of real items where the group takes one."""
+        """What acts in place of g; `mask` marks the real items, for groups that take one."""
         return g
 
     def noise_laws(self, kind: str = "plain") -> tuple[str, ...]:
-        """Laws of independent noise on an axis of this kind that no element changes, of "uniform" and "normal".
+        """Which of "uniform" and "normal" i.i.d. noise on an axis of this kind keeps its law under every element.
 
-        "uniform" if elements do no more than rearrange the entries, "normal" if they are orthogonal maps.
+        "uniform" does if elements only rearrange the entries, "normal" if they are orthogonal maps.
         """
         return ()
 
     def close_call(self, features: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Where rounding may decide which element features name: booleans (*batch,)."""
+        """Where rounding may decide which element the features determine: booleans (*batch,)."""
         return torch.zeros(self.check_element(g), dtype=torch.bool, device=g.device)
 
     @abstractmethod
@@ -200,8 +200,8 @@ class Group(ABC):
     ) -> Tensor:
         """Elements drawn uniformly from the group.
 
-        Features have a law that no element changes and `project` follows every element, so what they project
-        to has an invariant law too, and the Haar measure is the only one.
+        These are projections of random features. The law of the features is invariant and `project` is equivariant,
+        so the law of the elements is invariant too, and the Haar measure is the only such law.
         """
         if self.feature_field is None and self.finite:
             listed = self.elements(size=size, device=device)
@@ -214,7 +214,7 @@ class Group(ABC):
         return self.project(draw(), noise=draw())
 
     def random(self, batch: Sequence[int] = (), **options: Any) -> Tensor:
-        """Elements to test with, which may be anywhere in the group: uniform, and moved where it translates.
+        """Random elements for tests: uniform, with a random translation if the group has translations.
 
         The options are those of `haar`.
         """
@@ -229,30 +229,30 @@ class Group(ABC):
         raise GroupError(f"Expected a finite group (got {self!r}, whose elements cannot be listed)")
 
     def among_real(self, listed: Tensor, mask: Tensor) -> Tensor:
-        """Elements on as many items as are real at most, as elements that put the real items of a mask first."""
+        """Listed elements on up to m items, m the most real items of any row, as elements that put real items first."""
         self._lacks("among_real")
 
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The product g s with one fixed s that turns as far as can be: `opposite(h g) = h opposite(g)`."""
+        """The product g s with a fixed s, as far from the identity as possible: `opposite(h g) = h opposite(g)`."""
         self._lacks("opposite")
 
     @property
     def stratifies(self) -> bool:
-        """Whether it has a finite subgroup to draw from without replacement."""
+        """Whether the group has a finite subgroup to draw from without replacement."""
         return False
 
     def stratum_orders(
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device
     ) -> tuple[Tensor, int]:
-        """How many elements that subgroup has for each batch item, (batch, 1), and the most it can have.
+        """How many elements the subgroup to draw from has for each batch item, (batch, 1), and the largest possible.
 
-        By default it is all of a finite group.
+        By default the subgroup is the whole of a finite group.
         """
         most = self.cardinality(size)
         return torch.full((batch, 1), most, device=device), most
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
-        """The elements of that subgroup which ranks (batch, draws) number; on items, those that come first."""
+        """The elements of that subgroup numbered by ranks (batch, draws); on items, permutations of the first ones."""
         self._lacks("stratum")
 
     def uniform_shape(self, size: int | None = None) -> tuple[int, ...]:
@@ -262,24 +262,24 @@ class Group(ABC):
     def from_uniform(
         self, u: Tensor, dtype: torch.dtype, *, noise: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """The uniform element that numbers on [0, 1) in float64 name, (*batch, *uniform_shape).
+        """The element given by float64 numbers in [0, 1), (*batch, *uniform_shape); uniform if they are.
 
-        Elements spread as evenly over the group as the numbers do over [0, 1). `noise` is as in `project`.
+        Elements are spread as evenly over the group as the numbers are over [0, 1). `noise` is as in `project`.
         """
         return self.project((u if self.compares_features else normal_numbers(u)).to(dtype), noise=noise)
 
     def quadrature(self, degree: int) -> tuple[Tensor, Tensor]:
-        """Elements (count, *shape) and weights (count,) in float64 that sum to one: their weighted average of a
-        polynomial in the entries of `matrix`, up to that degree, is the one over the group."""
+        """Elements (count, *shape) and float64 weights (count,) that sum to one. Their weighted average of a
+        polynomial in the entries of `matrix`, up to that degree, equals its average over the group."""
         self._lacks("quadrature")
 
     @property
     def linear(self) -> Group:
-        """The group without its translations: the one that acts about the centroid of points."""
+        """The group without its translations, which acts about the centroid of the points."""
         return self
 
     def linear_part(self, g: Tensor) -> Tensor:
-        """The element of `linear` in g."""
+        """The part of g without its translation: an element of `linear`."""
         return g
 
     def translation(self, g: Tensor) -> Tensor | None:
@@ -287,7 +287,7 @@ class Group(ABC):
         return None
 
     def with_translation(self, g: Tensor, translation: Tensor) -> Tensor:
-        """The element of the group with a linear part and a translation."""
+        """The element of the group with the given linear part and translation."""
         self._lacks("with_translation")
 
     def _lacks(self, verb: str) -> NoReturn:
@@ -310,12 +310,12 @@ class Group(ABC):
 
 
 def normal_numbers(u: Tensor) -> Tensor:
-    """Uniform numbers on [0, 1), in float64, as standard normal ones."""
+    """Turn uniform float64 numbers in [0, 1) into standard normal ones."""
     return torch.special.ndtri(u.clamp(2.0**-54, 1 - 2.0**-53))
 
 
 def check_axis(x: Tensor, axis: Axis, batch: Sequence[int], size: int | None, group: Group) -> int:
-    """`axis` counted from the front, after checking that it is one, follows the batch axes and has the right size."""
+    """`axis` counted from the front, after checking that it exists, follows the batch axes and has the right size."""
     if not isinstance(axis, int):
         hint = ", or kind='grid'" if "grid" in group.kinds else ""
         raise GroupError(f"Expected one axis for {group!r}{hint} (got {axis})")
@@ -331,9 +331,9 @@ def check_axis(x: Tensor, axis: Axis, batch: Sequence[int], size: int | None, gr
 
 
 def matmul(left: Tensor, right: Tensor) -> Tensor:
-    """The matrix product in the dtype of its factors, whatever autocast says: elements must stay in the group.
+    """The matrix product in the dtype of its factors even under autocast, since elements must stay in the group.
 
-    On a GPU, `torch.set_float32_matmul_precision` applies to it; leave that at "highest" where rounding matters.
+    On a GPU, `torch.set_float32_matmul_precision` still applies; leave it at "highest" where rounding matters.
     """
     if left.dtype != right.dtype:
         raise DtypeError(f"Expected two elements of one dtype (got {left.dtype} and {right.dtype})")
@@ -342,7 +342,7 @@ def matmul(left: Tensor, right: Tensor) -> Tensor:
 
 
 def act_by_matrix(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
-    """`x Q'` along an axis: matrix Q (*batch, d, d), x (*batch, ..., d, ...). Never below float32."""
+    """`x Q'` along an axis: matrix Q (*batch, d, d), x (*batch, ..., d, ...). Computed in float32 or better."""
     if not x.is_floating_point():
         raise DtypeError(f"Expected a floating tensor to rotate (got {x.dtype})")
     batch, d = matrix.dim() - 2, x.shape[axis]
@@ -354,7 +354,7 @@ def act_by_matrix(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
 
 
 def check_index(g: Tensor, group: Group, order: int | None = None) -> Tensor:
-    """g, after checking that it holds indices, and on the CPU, if the order is given, that they are below that."""
+    """g, after checking that it holds indices and, on the CPU if the order is given, that they are below the order."""
     if g.dtype != torch.long:
         raise DtypeError(f"Expected an element of {group!r} to be an int64 index (got {g.dtype})")
     if order is not None and g.numel() and readable(g):

@@ -1,4 +1,4 @@
-"""What groups share that have one feature for each element, of which the largest names it."""
+"""What groups with one feature per element share: the largest feature determines the element."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CLOSE = {torch.float64: 1e-12, torch.float32: 2e-5}
 
 
 class Chosen(Group):
-    """A group whose features are (*batch, elements): what acts may also be weights of the elements, of that shape."""
+    """A group with one feature per element, (*batch, elements); `act` also takes weights of that shape."""
 
     compares_features = True
 
     def straight_through(self, features: Tensor, *, noise: Tensor | None = None, tau: float = 1.0) -> Tensor:
-        """Weights (*batch, elements): one at the projected element, with the gradient of `softmax(features / tau)`."""
+        """Weights (*batch, elements): one-hot at the projected element, gradient of `softmax(features / tau)`."""
         check_tau(tau)
         self._check_weights(features)
         places = torch.arange(features.shape[-1], device=features.device)
@@ -36,7 +36,7 @@ class Chosen(Group):
         return g, self.straight_through(features, noise=noise, tau=tau) if needs_gradient(features) else g
 
     def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
-        """That of `softmax(features / tau)`."""
+        """The entropy of `softmax(features / tau)`."""
         logs = torch.log_softmax(_scaled(features, tau), dim=-1)
         return -(logs.exp() * logs).sum(-1)
 
@@ -57,7 +57,7 @@ class Chosen(Group):
 
 
 def largest(features: Tensor, noise: Tensor | None) -> Tensor:
-    """The place of the largest feature; exact ties go to the largest `noise`, or else the first."""
+    """The index of the largest feature; exact ties go to the largest `noise`, or to the first without noise."""
     return descending(features.detach(), ties=noise)[..., 0]
 
 
@@ -66,7 +66,7 @@ def _scaled(features: Tensor, tau: float) -> Tensor:
 
 
 def too_close(ordered: Tensor, real: Tensor | None = None) -> Tensor:
-    """Whether neighbours (*batch, n) differ, but by no more than rounding; exact ties are decided by noise."""
+    """Whether some neighbours of (*batch, n) differ by rounding only; exact ties do not count, noise breaks them."""
     gap = (ordered[..., :-1] - ordered[..., 1:]).abs()
     close = (gap != 0) & (gap <= CLOSE[ordered.dtype] * ordered.abs().amax(-1, keepdim=True))
     return (close if real is None else close & real).any(-1)

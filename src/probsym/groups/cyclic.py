@@ -10,7 +10,7 @@ from probsym.groups.planar import PlanarGroup
 
 @dataclass(frozen=True, repr=False)
 class C(PlanarGroup):
-    """The cyclic group; element k turns by k / m of a full turn, counter-clockwise.
+    """The cyclic group of order m; element k rotates counter-clockwise by k / m of a full turn.
 
     >>> C(4).act(torch.tensor(1), torch.tensor([1.0, 0.0]))
     tensor([0., 1.])

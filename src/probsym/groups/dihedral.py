@@ -9,7 +9,7 @@ from probsym.groups.planar import PlanarGroup
 
 @dataclass(frozen=True, repr=False)
 class D(PlanarGroup):
-    """The dihedral group of order 2m; element k + m f flips the y axis if f is 1, then turns by k / m.
+    """The dihedral group of order 2m; element k + m f flips the y axis if f is 1, then rotates by k / m of a turn.
 
     >>> import torch
     >>> D(4).act(torch.tensor(4), torch.tensor([2.0, 3.0]))

@@ -1,4 +1,4 @@
-"""What finite groups share whose elements are numbered: logits that name an element, and weights of all of them."""
+"""What finite groups with numbered elements share: logits that choose an element, and weights of all elements."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from probsym.groups.chosen import Chosen, largest
 class Finite(Chosen):
     """A finite group whose elements are numbered 0 to order - 1; 0 is the identity.
 
-    An element is an integer tensor (*batch,). Features are logits (*batch, order), one for each element; they follow
-    the input by the regular representation, and the largest names the element. `straight_through` makes that choice
+    An element is an integer tensor (*batch,). Features are logits (*batch, order), one for each element; they
+    transform by the regular representation, and the largest chooses the element. `straight_through` makes that choice
     differentiable: the weights it returns are accepted by `act` and `inverse` wherever an element is.
 
-    A group of your own needs `kinds`, `axis_size`, `order`, `compose` and `matrix`, and for noise `noise_laws`. On an
-    axis of any length `axis_size` is None, and `act` is its own too; `docs/averages.md` has one.
+    A group of your own needs `kinds`, `axis_size`, `order`, `compose` and `matrix`, and for noise `noise_laws`. If it
+    acts on axes of any length, `axis_size` is None and it also needs its own `act`; `docs/averages.md` has an example.
     """
 
     finite = True
@@ -51,19 +51,19 @@ class Finite(Chosen):
         return (check_index(g, self) >= 0) & (g < self.order)
 
     def inverses(self, device: torch.device | None = None) -> Tensor:
-        """The inverse of every element, (order,): what the product with it makes the identity."""
+        """The inverse of every element, (order,), found from the products that give the identity."""
         every = self.elements(device=device)
         return (self.compose(every.unsqueeze(1), every) == 0).long().argmax(1)
 
     def inverse(self, g: Tensor) -> Tensor:
-        """The element that undoes g; of weights, the weights of the inverses."""
+        """The element that undoes g; if g holds weights, the weights of the inverses."""
         if g.is_floating_point():
             self._check_weights(g)
             return g[..., self.inverses(g.device)]
         return self.inverses(g.device)[self._checked(g)]
 
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
-        """Move x by g, or by every element in proportion to weights g (*batch, order), through their matrices."""
+        """Multiply x by the matrix of g, or for weights g (*batch, order), by the weighted sum of all matrices."""
         self.check_kind(kind)
         batch = self._batch(g, x)
         place = check_axis(x, axis, batch, self.axis_size(kind), self)
@@ -79,7 +79,7 @@ class Finite(Chosen):
         return (self.order,)
 
     def move(self, g: Tensor, features: Tensor) -> Tensor:
-        """Logits follow as `(g z)[h] = z[inverse(g) h]`."""
+        """Logits transform as `(g z)[h] = z[inverse(g) h]`."""
         self._check_weights(features)
         g = self._checked(g)
         source = self.compose(self.inverse(g).unsqueeze(-1), self.elements(device=g.device))
@@ -87,19 +87,19 @@ class Finite(Chosen):
         return features.expand(*batch, -1).gather(-1, source.expand(*batch, -1))
 
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
-        """The element with the largest logit; exact ties go to the largest `noise`, or else the first."""
+        """The element with the largest logit; exact ties go to the largest `noise`, or to the first without noise."""
         self._check_weights(features)
         return largest(features, noise)
 
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The product with the element in the middle of the list."""
+        """The product g s, where s is the element in the middle of the list."""
         return self.compose(g, torch.full_like(g, self.order // 2))
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
         return ranks
 
     def quadrature(self, degree: int) -> tuple[Tensor, Tensor]:
-        """All elements, which is exact for every function."""
+        """All elements with equal weights, which is exact for every function."""
         return self.elements(), torch.full((self.order,), 1 / self.order, dtype=torch.float64)
 
     def uniform_shape(self, size: int | None = None) -> tuple[int, ...]:

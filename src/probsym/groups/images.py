@@ -1,4 +1,4 @@
-"""Images turned by any angle: bilinear sampling in the inscribed disc."""
+"""Images rotated by any angle: bilinear sampling in the inscribed disc."""
 
 from collections.abc import Sequence
 
@@ -20,12 +20,12 @@ def grid_rows(x: Tensor, axis: Axis, batch: Sequence[int], group: Group) -> int:
 
 
 def turn_image(matrix: Tensor, x: Tensor, rows: int) -> Tensor:
-    """Images x (*batch, ..., height, width, ...) turned by orthogonal matrices (*batch, 2, 2), zero outside the disc.
+    """Move images x (*batch, ..., height, width, ...) by orthogonal matrices (*batch, 2, 2); zero outside the disc.
 
-    The disc goes through the centres of the outermost pixels of the shorter side; in it every pixel is read between
-    four others. So turns undo and compose each other only up to what lies between pixels: for Gaussian spots of a
-    deviation of four pixels, inside the disc, up to some 3 % of their height. Differentiable in both, but for the
-    kinks of the interpolation.
+    The disc passes through the centres of the outermost pixels of the shorter side; each pixel inside it is
+    interpolated from four pixels. So inverses and products of rotations hold only up to interpolation errors: for
+    Gaussian spots with a standard deviation of four pixels, inside the disc, about 3 % of their height. Differentiable
+    in both arguments, except at the kinks of the interpolation.
 
     >>> turn_image(torch.tensor([[0.0, -1.0], [1.0, 0.0]]), torch.arange(9.0).view(3, 3), 0)
     tensor([[0., 5., 0.],
@@ -60,7 +60,7 @@ def turn_image(matrix: Tensor, x: Tensor, rows: int) -> Tensor:
 
 
 def _neighbour(place: Tensor, size: int, side: int) -> tuple[Tensor, Tensor]:
-    """The pixel before a place, or after it, and its share."""
+    """The pixel before or after a position, and its interpolation weight."""
     before = place.detach().floor().clamp(max=max(size - 2, 0))
     share = place - before
     return (before.long() + side).clamp(max=size - 1), share if side else 1 - share

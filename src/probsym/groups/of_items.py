@@ -1,4 +1,4 @@
-"""What groups share that act on the items of one axis, whose number is read from the input."""
+"""What groups that act on the items of an axis share; the number of items is read from the input."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from probsym.groups.base import Device, Dtype, Group, check_index
 
 @dataclass(frozen=True, repr=False)
 class OfItems(Group):
-    """A group of n items: an element is n integers (*batch, n), features are n numbers that move as the items do.
+    """A group that acts on n items: elements are n integers (*batch, n), features n numbers that move with the items.
 
-    What is written here of elements is for permutations, which S and Shift are.
+    The methods here assume that elements are permutations, as in S and Shift.
     """
 
     finite = True
@@ -49,7 +49,7 @@ class OfItems(Group):
         return (self.known(size),)
 
     def known(self, size: int | None) -> int:
-        """The number of items, which must have been given."""
+        """The number of items; raises an error if it is not given."""
         if size is None or size < 1:
             raise GroupError(f"Expected the number of items of {self!r} to be 1 or more (got size={size})")
         return size

@@ -25,9 +25,9 @@ class O(Group):  # noqa: E742
     """The orthogonal group in d dimensions.
 
     An element is an orthogonal matrix Q (*batch, d, d). Vectors are rows: `act(Q, x) = x Q'`; an axial vector
-    takes the sign of the determinant besides. Features are d vectors as the columns of Z, which follow the
-    input as Q Z and are projected by Gram-Schmidt. O(2) and SO(2) also turn images (kind "grid"), by bilinear sampling
-    in the inscribed disc, as `groups.images.turn_image` says.
+    is also multiplied by det Q. Features are d vectors, the columns of Z. They become Q Z when the input moves, and are
+    projected by Gram-Schmidt. O(2) and SO(2) also act on images (kind "grid"), by bilinear sampling in the inscribed
+    disc; see `groups.images.turn_image`.
 
     >>> group = O(3)
     >>> q = group.haar((), generator=torch.Generator().manual_seed(0))
@@ -89,7 +89,7 @@ class O(Group):  # noqa: E742
         return self.compose(g, features)
 
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
-        """The orthonormalised columns of Z (*batch, d, d); missing ones are completed from Gaussian `noise`."""
+        """The orthonormalised columns of Z (*batch, d, d); dependent ones are replaced from Gaussian `noise`."""
         self.check_element(features)
         return gram_schmidt(features, noise)
 
@@ -106,7 +106,7 @@ class O(Group):  # noqa: E742
         return ((share < THIN[features.dtype]) & (share > TOLERANCE[features.dtype] / 10)).any(-1)
 
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
-        """g after -I, or in odd dimensions without reflections, after the half turn diag(-1, ..., -1, 1)."""
+        """The product g s with s = -I, or, for rotations in odd dimensions, the half turn diag(-1, ..., -1, 1)."""
         signs = -g.new_ones(self.d)
         if not self.reflects and self.d % 2:
             signs[-1] = 1
@@ -138,8 +138,8 @@ class O(Group):  # noqa: E742
         return self.signed_permutations().to(ranks.device, dtype)[ranks]
 
     def quadrature(self, degree: int) -> tuple[Tensor, Tensor]:
-        """In two and three dimensions: turns evenly about the last axis, and in three, from there to the points of a
-        Lebedev rule; with reflections, each also after one."""
+        """For d at most 3, the rotations and weights of `rotation_rule`; with reflections, each rotation is also
+        composed with one."""
         rotations, weights = rotation_rule(self.d, degree)
         if not self.reflects:
             return rotations, weights
@@ -160,6 +160,6 @@ class O(Group):  # noqa: E742
 
 
 def determinant_sign(g: Tensor) -> Tensor:
-    """The sign of the determinant, (*batch, 1, 1); constant near every orthogonal matrix, so without gradient."""
+    """The sign of the determinant, (*batch, 1, 1); locally constant on orthogonal matrices, so it has no gradient."""
     precise = g.detach().to(torch.promote_types(g.dtype, torch.float32))
     return torch.linalg.det(precise).sign()[..., None, None].to(g.dtype)

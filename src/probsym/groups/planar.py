@@ -22,9 +22,9 @@ class PlanarGroup(Finite):
     """A finite group of orthogonal 2 x 2 matrices.
 
     It acts on vectors in the plane (an axis of size 2) and on images (a pair of axes, kind "grid"): exactly where every
-    element maps a pixel grid onto itself, and otherwise by bilinear sampling in the inscribed disc, as
-    `groups.images.turn_image` says. Pixel (row, column) lies at x = column, y = -row from the image's centre, so both
-    actions turn the same way.
+    element maps a pixel grid onto itself, and otherwise by bilinear sampling in the inscribed disc; see
+    `groups.images.turn_image`. With the image's centre as origin, pixel (row, column) lies at x = column, y = -row, so
+    both actions rotate the same way.
     """
 
     m: int
@@ -43,7 +43,7 @@ class PlanarGroup(Finite):
 
     @abstractmethod
     def _turn_and_flip(self, g: Tensor) -> tuple[Tensor, Tensor]:
-        """g as a flip of the y axis, if the second is 1, and then the first number of turns by 2 pi / m."""
+        """Write g as (turns, flip): flip the y axis if flip is 1, then rotate by turns times 2 pi / m."""
 
     def axis_size(self, kind: str = "plain") -> int | None:
         self.check_kind(kind)
@@ -58,7 +58,7 @@ class PlanarGroup(Finite):
         return torch.where(flip == 1, every, (-turn) % self.m)
 
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
-        """g after the turn nearest to a half one, m // 2 steps; for D(1), which has no turn, after the flip."""
+        """The product g s: s rotates by m // 2 steps, nearly a half turn; for D(1), with no rotations, s flips."""
         return self.compose(g, torch.full_like(g, self.m // 2 or self.order - 1))
 
     def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
@@ -71,7 +71,7 @@ class PlanarGroup(Finite):
         return rows.view(*g.shape, 2, 2).to(dtype or torch.get_default_dtype())
 
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
-        """Move x by g, or by every element in proportion to weights g (*batch, order).
+        """Move x by g; for weights g (*batch, order), sum the moved x over all elements with these weights.
 
         `axis` is one axis of size 2, or for kind "grid" the pair of axes (rows, columns), next to each other.
         """
@@ -100,7 +100,7 @@ class PlanarGroup(Finite):
         return moved.view(*g.shape, *x.shape[g.dim() :])
 
     def grid_index(self, height: int, width: int, device: torch.device | None = None) -> Tensor:
-        """For every element the pixel that comes to each place, (order, height * width), row by row."""
+        """For every element, the index of the pixel that moves to each place, (order, height * width), row by row."""
         if not self.exact_on("grid"):
             raise GroupError(f"Expected a group that maps pixels to pixels (got {self!r})")
         if self.needs_square and height != width:

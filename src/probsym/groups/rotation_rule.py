@@ -1,4 +1,4 @@
-"""Weighted rules over the rotations of two and three dimensions that are exact for polynomials."""
+"""Quadrature rules over the rotations in two and three dimensions, exact for polynomials up to a degree."""
 
 import math
 
@@ -12,12 +12,13 @@ LEBEDEV = (*range(3, 32, 2), *range(35, 132, 6))
 
 
 def rotation_rule(d: int, degree: int) -> tuple[Tensor, Tensor]:
-    """Rotations (count, d, d) and their weights (count,), exact up to a degree in the entries of the matrices.
+    """Rotations (count, d, d) and weights (count,), exact for polynomials up to a degree in the matrix entries.
 
-    In the plane, degree + 1 equal turns. In space, those about the z axis, each followed by rotations that bring it to
-    the points of a Lebedev rule: turns integrate what depends on them, and what is left is a polynomial on the sphere.
-    The rules are those of Lebedev and Laikov (1999, "A quadrature formula for the sphere of the 131st algebraic order
-    of accuracy"), from scipy.
+    In the plane, these are degree + 1 equally spaced rotations. In space, each of these about the z axis is followed by
+    rotations that bring the z axis to the points of a Lebedev rule: the former average over the angle about the axis,
+    which leaves a polynomial on the sphere for the Lebedev rule. The Lebedev rules are those
+    of Lebedev and Laikov (1999, "A quadrature formula for the sphere of the 131st algebraic order of accuracy"), from
+    scipy.
 
     >>> [len(rotation_rule(3, degree)[0]) for degree in (0, 1, 2, 3, 5)]
     [1, 12, 18, 24, 84]

@@ -17,9 +17,10 @@ class Shift(Chosen, OfItems):
     """The n cyclic shifts of the n entries of an axis.
 
     An element is an index p (*batch, n), as for S: p[j] = (k + j) mod n for the shift by k places, and `act(p, x)`
-    brings the first entry to place k. Features are `scores`, which shift with the entries; the largest names the shift
-    that undone brings it to the front. What acts may also be weights of the n shifts, (*batch, n), floating, which is
-    how the straight-through gradient, that of a softmax, passes.
+    brings the first entry to place k. Features are `scores`, one per entry, which shift with the entries. They are
+    projected to the shift that brings the first entry to the place of the largest score, so undoing it brings that
+    entry to the front. `act` also takes floating-point weights of the n shifts, (*batch, n), in place of an element:
+    this carries the straight-through gradient, which is that of a softmax.
 
     >>> Shift().act(torch.tensor([2, 3, 0, 1]), torch.tensor([1.0, 2.0, 3.0, 4.0]))
     tensor([3., 4., 1., 2.])
@@ -32,14 +33,14 @@ class Shift(Chosen, OfItems):
         return (g[..., :1] + h) % g.shape[-1]
 
     def inverse(self, g: Tensor) -> Tensor:
-        """The shift that undoes g; of weights, the weights of the inverses."""
+        """The shift that undoes g; if g holds weights, the weights of the inverse shifts."""
         if g.is_floating_point():
             self.check_element(g)
             return torch.cat([g[..., :1], g[..., 1:].flip(-1)], -1)
         return _by(-self._checked(g)[..., 0], g.shape[-1])
 
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
-        """Shift x, or add up all its shifts in proportion to weights g."""
+        """Shift x by g; if g holds weights, sum all shifts of x with these weights."""
         self.check_kind(kind)
         axis = check_axis(x, axis, self.check_element(g), g.shape[-1], self)
         if not g.is_floating_point():
@@ -51,7 +52,7 @@ class Shift(Chosen, OfItems):
         return act_by_matrix(g[..., (places.unsqueeze(1) - places) % n], x, axis)
 
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
-        """The shift that brings the first entry to the largest score; exact ties go to the largest `noise`."""
+        """The shift that brings the first entry to the place of the largest score; `noise` breaks exact ties."""
         return _by(largest(features, noise), features.shape[-1])
 
     def contains(self, g: Tensor) -> Tensor:
@@ -66,7 +67,7 @@ class Shift(Chosen, OfItems):
         return _by(torch.arange(self.known(size), device=device), self.known(size))
 
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
-        """g after a shift by half the entries."""
+        """The product g s, where s shifts by half the entries."""
         n = self._checked(g).shape[-1]
         return (g + n // 2) % n
 
@@ -76,11 +77,11 @@ class Shift(Chosen, OfItems):
     def from_uniform(
         self, u: Tensor, dtype: torch.dtype, *, noise: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """By the first of n numbers; the others only tell n."""
+        """The shift given by the first of n numbers; the others only determine n."""
         n = u.shape[-1]
         return _by((u[..., 0] * n).long().clamp(max=n - 1), n)
 
 
 def _by(places: Tensor, n: int) -> Tensor:
-    """The shifts by so many places, (*batch, n)."""
+    """The shifts by the given numbers of places, (*batch, n)."""
     return (places.unsqueeze(-1) + torch.arange(n, device=places.device)) % n

@@ -1,4 +1,4 @@
-"""Signs: every entry of an axis by its own sign."""
+"""Signs: multiply every entry of an axis by its own sign."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ NONE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 @dataclass(frozen=True, repr=False)
 class Signs(OfItems):
-    """The 2^n changes of sign of the n entries of an axis, such as those of n eigenvectors.
+    """The 2^n sign changes of the n entries of an axis, such as the sign ambiguities of n eigenvectors.
 
-    An element is (*batch, n), of 1 and -1 in int64. Features are n numbers, which change sign as the entries do; their
-    signs name the element. Nets return them as `Features(own={"signs": ...})`. What acts may also be numbers in place
-    of signs, which is how the straight-through gradient, that of tanh(features / tau), passes.
+    An element is an int64 tensor (*batch, n) of 1 and -1. Features are n numbers, which change sign with the entries;
+    their signs are the element. Nets return them as `Features(own={"signs": ...})`. `act` also takes floating-point
+    numbers in place of signs: this carries the straight-through gradient, which is that of tanh(features / tau).
 
     >>> Signs().act(torch.tensor([1, -1]), torch.tensor([[2.0, 3.0], [4.0, 5.0]]).mT, axis=0).mT
     tensor([[ 2., -3.],
@@ -51,7 +51,7 @@ class Signs(OfItems):
         return g
 
     def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
-        """x times g along the axis; g may be floating."""
+        """Multiply x by g along the axis; g may be floating."""
         self.check_kind(kind)
         batch = self.check_element(g)
         axis = check_axis(x, axis, batch, g.shape[-1], self)
@@ -63,7 +63,7 @@ class Signs(OfItems):
         return ("normal",)
 
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
-        """The signs of features (*batch, n); of those that are zero up to rounding, the signs of `noise`."""
+        """The signs of features (*batch, n); where a feature is zero up to rounding, the sign of `noise`."""
         least = NONE[features.dtype] * features.detach().abs().amax(-1, keepdim=True)
         z = features.detach()
         z = z if noise is None else torch.where(z.abs() <= least, noise.to(z.dtype), z)
@@ -79,7 +79,7 @@ class Signs(OfItems):
         return g, g
 
     def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
-        """That of signs whose mean is tanh(features / tau), mean over the entries."""
+        """The entropy of random signs with mean tanh(features / tau), averaged over the entries."""
         logs = torch.nn.functional.logsigmoid(torch.stack([features, -features]) * (2 / tau))
         return -(logs.exp() * logs).sum(0).mean(-1)
 

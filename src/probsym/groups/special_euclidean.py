@@ -10,7 +10,7 @@ from probsym.groups.special_orthogonal import SO
 
 @dataclass(frozen=True, repr=False)
 class SE(E):
-    """The motions among E(d): [Q | t] with determinant +1.
+    """The rigid motions in d dimensions: the elements [Q | t] of E(d) with det Q = +1.
 
     >>> import torch
     >>> SE(3).haar((2,), centroid=torch.zeros(2, 3)).shape

@@ -10,7 +10,7 @@ from probsym.groups.orthogonal import O, determinant_sign
 
 @dataclass(frozen=True, repr=False)
 class SO(O):
-    """The rotations among O(d): determinant +1.
+    """The rotations in d dimensions: the elements of O(d) with determinant +1.
 
     Features are projected as in O(d), and then the first column is multiplied by the determinant.
 
@@ -23,7 +23,7 @@ class SO(O):
     reflects = False
 
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
-        """The orthonormalised columns of Z (*batch, d, d), the first one turned so that the determinant is +1."""
+        """The orthonormalised columns of Z (*batch, d, d), the first one negated where the determinant is -1."""
         q = super().project(features, noise=noise)
         return torch.cat([q[..., :1] * determinant_sign(q), q[..., 1:]], dim=-1)
 

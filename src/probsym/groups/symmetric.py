@@ -25,11 +25,11 @@ MOST_STRATIFIED = 7
 class S(OfItems):
     """The symmetric group on the n items of an axis.
 
-    An element is an index p (*batch, n): p[j] is the place in x of the item that stands at position j once g
-    is undone. So `act(inverse(p), x) = x[p]`, `matrix(p)[p[j], j] = 1` and `compose(p, q) = p[q]`.
+    An element is an index p (*batch, n): p[j] is the place in x of the item that its inverse moves to
+    position j. So `act(inverse(p), x) = x[p]`, `matrix(p)[p[j], j] = 1` and `compose(p, q) = p[q]`.
 
-    With a mask, `haar` and `project` name permutations that put the real items first, in an order that is
-    drawn or scored, and the padding last in its own order.
+    With a mask, `haar` and `project` return permutations that put the real items first, in an order that is
+    drawn or given by the scores, and the padding last in its original order.
 
     >>> group, p = S(), torch.tensor([2, 0, 1])
     >>> group.act(group.inverse(p), torch.tensor([10.0, 20.0, 30.0]))
@@ -61,7 +61,7 @@ class S(OfItems):
         return self._checked(g)
 
     def project(self, features: Tensor, *, noise: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
-        """The descending order of scores (*batch, n); exact ties follow `noise`, (*batch, n), or else places."""
+        """The descending order of scores (*batch, n); `noise` (*batch, n), or else the place, breaks exact ties."""
         shape = torch.broadcast_shapes(*(one.shape for one in (features, noise, mask) if one is not None))
         features = features.expand(shape)
         return descending(
@@ -75,12 +75,12 @@ class S(OfItems):
         return order.index, order
 
     def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor | None:
-        """Row plus column entropy of the relaxed permutation, mean over the real items."""
+        """The row entropy plus the column entropy of the relaxed permutation, averaged over the real items."""
         return carrier.entropy() if isinstance(carrier, SoftSort) else None
 
     def prior(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor:
-        """-log p(identity), mean over the real items, if these are drawn one after the other, each by the softmax of
-        the scores / tau of those that are left (Plackett and Luce)."""
+        """-log p(identity), averaged over the real items, under the Plackett-Luce model: items are drawn one after
+        the other, each by the softmax of scores / tau over the items that are left."""
         mask = carrier.mask if isinstance(carrier, Order) else None
         logits = features / tau
         if mask is not None:
@@ -151,10 +151,10 @@ class S(OfItems):
         return math.factorial(self.known(size))
 
     def among_real(self, listed: Tensor, mask: Tensor) -> Tensor:
-        """Of permutations (count, m) of up to m items, those of the real items of a mask (batch, n): (batch, count, n).
+        """Turn permutations (count, m) into those of the real items of a mask (batch, n), at most m: (batch, count, n).
 
-        An item of the batch with fewer than m takes from each the order of those it has, so that each of its orders
-        comes equally often.
+        A batch item with fewer than m real items takes from each permutation the order of the items it has, so each of
+        its orders occurs equally often.
         """
         mask = mask.unsqueeze(1)
         scores = torch.zeros(mask.shape[0], len(listed), mask.shape[-1], device=listed.device)
@@ -163,7 +163,7 @@ class S(OfItems):
         return self.project(moved(scores, inverted(first)), mask=mask)
 
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:
-        """g after the reversal of the items, or of the real ones of a mask that broadcasts to g.
+        """The product g s, where s reverses the items, or only the real ones of a mask that broadcasts to g.
 
         >>> S().opposite(torch.tensor([2, 0, 1, 3]), torch.tensor([True, True, True, False]))
         tensor([1, 0, 2, 3])
@@ -183,10 +183,10 @@ class S(OfItems):
         return torch.tensor(orders, device=device)[real].unsqueeze(-1), orders[min(self.known(size), MOST_STRATIFIED)]
 
     def stratum(self, ranks: Tensor, size: int | None, dtype: torch.dtype) -> Tensor:
-        """The permutations of the first items, (batch, draws, n), that ranks number.
+        """The permutations of the first items numbered by ranks, (batch, draws, n).
 
-        The digits of a rank in the factorial number system say with which item before it each one changes places. With
-        m real items all digits from the m-th on are zero, so that nothing behind them moves.
+        The digits of a rank in the factorial number system say which earlier item each item is swapped with. With m
+        real items all digits from the m-th on are zero, so that the items after them stay in place.
         """
         order = torch.arange(self.known(size), device=ranks.device).expand(*ranks.shape, -1).clone()
         for item in range(1, min(self.known(size), MOST_STRATIFIED)):
