@@ -28,7 +28,7 @@ class Array:
 
     @property
     def width(self) -> int:
-        """How many numbers a tuple of items has."""
+        """How many numbers each tuple of items has."""
         return 1 if self.channels is None else self.channels
 
     def shape(self, batch: int, n: int) -> tuple[int, ...]:
@@ -42,8 +42,8 @@ class Array:
 class Arrays:
     """The inputs and the output of a base model.
 
-    One term an array: the name of the items as often as the array's order, then the number of channels, or none where
-    there is no channel axis. A leading batch axis is implied.
+    Each array is one term: the name of the items, repeated as often as the array's order, then the number of channels,
+    which is left out if there is no channel axis. A leading batch axis is implied.
 
     >>> arrays = Arrays.parse("n 3, n 3, n n 2 -> n 3")  # positions, velocities, pair features -> displacements
     >>> print(arrays, arrays.order)
@@ -55,7 +55,7 @@ class Arrays:
 
     @staticmethod
     def parse(text: str) -> Arrays:
-        """Read the notation."""
+        """Parse the notation."""
         if not isinstance(text, str) or text.count("->") != 1:
             raise SignatureError(f"Expected arrays as text with one '->', like 'n 3, n n 2 -> n 3' (got {text!r})")
         left, right = text.split("->")
@@ -74,15 +74,15 @@ class Arrays:
 
     @property
     def order(self) -> int:
-        """The highest order there is."""
+        """The highest order of all inputs and the output."""
         return max(array.order for array in (*self.inputs, self.output))
 
     def width(self, order: int) -> int:
-        """How many channels the inputs of one order have together."""
+        """The total number of channels of the inputs of one order."""
         return sum(array.width for array in self.inputs if array.order == order)
 
     def allow(self, owner: str, *, inputs: Sequence[int] | None = None, output: Sequence[int] | None = None) -> None:
-        """Refuse orders that the base called `owner` cannot handle, and inputs that do not tell how many items are."""
+        """Refuse orders that the base called `owner` cannot handle, and inputs that leave the number of items open."""
         for i, array in enumerate(self.inputs):
             if inputs is not None and array.order not in inputs:
                 raise SignatureError(f"Expected {owner} to read order {_any(inputs)} in input {i} (got '{array}')")
@@ -94,8 +94,8 @@ class Arrays:
     def check(self, inputs: Sequence[Input], most: int | None = None, *, edges: bool = False) -> tuple[int, int]:
         """Refuse inputs that do not fit, or have more than `most` items; return the batch size and n.
 
-        With `edges`, arrays of order 2 may be given as an `EdgeList`. No items at all are refused, since a mean over
-        them is not defined, but in an empty batch.
+        With `edges`, arrays of order 2 may be given as an `EdgeList`. n = 0 is refused, since a mean over
+        no items is undefined, except in an empty batch.
         """
         if len(inputs) != len(self.inputs):
             raise ShapeError(f"Expected {len(self.inputs)} inputs, '{self}' (got {len(inputs)})")

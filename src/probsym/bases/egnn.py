@@ -1,4 +1,4 @@
-"""Message passing that rotations, translations and permutations pass through: a model to compare with."""
+"""Message passing equivariant to rotations, reflections, translations and permutations: a baseline."""
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from probsym.errors import ShapeError
 
 
 class EGNN(RemembersArguments, nn.Module):
-    """Where particles are next, equivariant to S_n x E(d) by itself:
+    """Predicts the future positions of particles; equivariant to S_n x E(d) by itself:
 
         m_ij = MLP(h_i, h_j, |x_i - x_j|^2, e_ij)
         v_i <- MLP(h_i) v_i + mean over j != i of (x_i - x_j) MLP(m_ij)
@@ -19,7 +19,7 @@ class EGNN(RemembersArguments, nn.Module):
     h starts as a linear map of the speeds |v_i|.
 
     `forward(position, velocity, pairs)`: (batch, n, d), (batch, n, d) and pair features (batch, n, n, edge_channels)
-    that no motion changes; returns positions (batch, n, d).
+    that are invariant to rigid motions; returns positions (batch, n, d).
 
     >>> model = EGNN(edge_channels=2)
     >>> model(torch.randn(8, 5, 3), torch.randn(8, 5, 3), torch.rand(8, 5, 5, 2)).shape

@@ -17,8 +17,8 @@ from probsym.errors import DependencyError, RangeError
 class EncoderSettings:
     """The shape of an encoder.
 
-    `family` is "vit" (layers that normalise first, a norm at the end) or "bert" (layers that normalise last, a norm at
-    the beginning).
+    `family` is "vit" (pre-norm layers, and a norm after the last) or "bert" (post-norm layers, and a norm before the
+    first).
 
     >>> EncoderSettings.of("vit-s").width
     384
@@ -75,7 +75,7 @@ class EncoderSettings:
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> EncoderSettings:
-        """From what `config.json` of a model in `transformers` holds."""
+        """From the contents of the `config.json` of a `transformers` model."""
         kind = config.get("model_type")
         if not isinstance(kind, str) or kind not in MODEL_TYPES:
             raise RangeError(f"Expected model_type to be one of {', '.join(MODEL_TYPES)} (got {kind!r})")
@@ -98,11 +98,11 @@ class EncoderSettings:
             raise RangeError(f"Expected a configuration with {error} (got {_names(config)})") from error
 
     def described(self) -> dict[str, Any]:
-        """As plain values, which `of` takes back."""
+        """The settings as plain values, which `of` accepts."""
         return asdict(self)
 
     def resized(self, **sizes: Any) -> EncoderSettings:
-        """The same with some fields exchanged."""
+        """The same settings with some fields replaced."""
         return replace(self, **sizes)
 
 
@@ -130,12 +130,12 @@ SHAPES = {
 
 
 class Encoder(nn.Module):
-    """The layers of a ViT or BERT, from tokens (batch, length, width) to tokens; positions are added before.
+    """The layers of a ViT or BERT, from tokens (batch, length, width) to tokens; positions must be added beforehand.
 
-    With `seen`, (length,) booleans, no token attends to those that are not; what becomes of them is of no use.
+    With `seen`, (length,) booleans, only tokens marked True are attended to; ignore the outputs of the others.
 
     Args:
-        checkpointing: recompute each layer in the backward pass rather than keep what is inside it.
+        checkpointing: recompute each layer in the backward pass instead of storing its activations.
     """
 
     def __init__(self, settings: EncoderSettings, checkpointing: bool = False) -> None:

@@ -14,12 +14,12 @@ from probsym.ops.edge_list import Input
 
 
 class GCN(RemembersArguments, nn.Module):
-    """Layers `H -> activation(D^-1/2 (A + I) D^-1/2 H W)`, with D the degrees of A + I: S_n-equivariant by itself.
+    """Layers `H -> activation(D^-1/2 (A + I) D^-1/2 H W)`, with D the degrees of A + I; S_n-equivariant by itself.
 
-    A head, Linear, activation, Linear, gives the output for each node, or for all nodes pooled ("mean" or "sum").
+    A head (Linear, activation, Linear) computes the output for each node, or for the pooled nodes ("mean" or "sum").
 
-    `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2 without channels, entries
-    0 or more, which may be an `EdgeList`; mask booleans (batch, nodes), or several by name.
+    `forward(*inputs, mask=None)`: inputs as declared in `arrays`: any number of order 1, and one of order 2 without
+    channels, non-negative, which may be an `EdgeList`; mask booleans (batch, nodes), or a mapping of masks by name.
 
     >>> GCN("n 2, n n -> 10")(torch.rand(8, 64, 2), torch.ones(8, 64, 64)).shape
     torch.Size([8, 10])

@@ -1,4 +1,4 @@
-"""A graph isomorphism network that tells the nodes apart by their place."""
+"""A graph isomorphism network that tells the nodes apart by their index."""
 
 import torch
 from torch import Tensor, nn
@@ -16,19 +16,19 @@ from probsym.ops.edge_list import EdgeList, Input
 
 
 class GINID(RemembersArguments, nn.Module):
-    """Layers `H -> MLP((A + (1 + e) I) H)`, with the number of each node, one-hot, among its features.
+    """Layers `H -> MLP((A + (1 + e) I) H)`, with the one-hot index of each node among its features.
 
-    The MLP is Linear, activation, Linear, batch norm, activation. A head, Linear, activation, Linear, gives the output
-    for each node, or for all nodes pooled. The numbers make it blind to no graph, and not invariant; with
-    `identifiers=False` it is a plain GIN, which is.
+    The MLP is Linear, activation, Linear, batch norm, activation. A head (Linear, activation, Linear) computes
+    the output for each node, or for the pooled nodes. With the indices it can tell any two graphs apart, but it is not
+    permutation invariant; with `identifiers=False` it is a plain GIN, which is.
 
-    `forward(*inputs, mask=None)`: inputs as `arrays` says, any of order 1 and one of order 2, which may be an
-    `EdgeList`, and whose channels, if it has any, are summed as absolute values; mask booleans (batch, nodes), or
-    several by name.
+    `forward(*inputs, mask=None)`: inputs as declared in `arrays`: any number of order 1, and one of order 2, which may
+    be an `EdgeList`, and whose channels, if any, are summed as absolute values; mask booleans (batch, nodes), or a
+    mapping of masks by name.
 
     Args:
-        arrays: what goes in and comes out, like "n 2, n n -> 10".
-        n: how many nodes there can be.
+        arrays: the inputs and the output, like "n 2, n n -> 10".
+        n: the largest number of nodes.
         output_activation: applied to the output; none if None.
         pooling: "mean" or "sum" over the nodes, for an output of order 0.
 
@@ -88,8 +88,8 @@ class GINID(RemembersArguments, nn.Module):
 class Layer(nn.Module):
     """One layer, on hidden (batch, nodes, width).
 
-    If it is `numbered`, the nodes' numbers, n x n entries, are not among what is hidden: the first linear map, which
-    then comes before the sum over neighbours, adds what it would make of them.
+    If `numbered`, the one-hot indices, n x n entries, are not stored in hidden: the first linear map, which is then
+    applied before the sum over neighbours, adds their contribution directly.
     """
 
     def __init__(self, first: int, width: int, function: type[nn.Module]) -> None:

@@ -1,4 +1,4 @@
-"""Messages between all pairs of items."""
+"""Message passing between all pairs of items."""
 
 import torch
 from torch import Tensor, nn
@@ -11,16 +11,16 @@ from probsym.bases.readout import make_head, read_out
 
 
 class GNN(RemembersArguments, nn.Module):
-    """Message passing with edge features. It is S_n-equivariant by itself: symmetrize it under the other groups.
+    """Message passing with edge features. S_n-equivariant by itself, so only the other groups need symmetrization.
 
         m_ij = MLP(h_i, h_j, e_ij)        h_i <- h_i + MLP(h_i, sum over j != i of m_ij)
 
-    h starts as a linear map of the arrays of order 1, and of order 0, which every item gets; e are the arrays of order
-    2. Without any of the former, h starts as the same vector for every item. A last MLP gives the output, for each item
-    or, for an output of order 0, for their mean.
+    h starts as a linear map of the arrays of order 1 and of order 0, which are given to every item; without any of
+    these, it starts as the same vector for every item. e holds the arrays of order 2. A final MLP computes the output
+    for each item or, for an output of order 0, for their mean.
 
-    `forward(*inputs, mask=None)`: inputs as `arrays` says, mask booleans (batch, n), or several by name. The paper's
-    model for particles has 92,103 parameters:
+    `forward(*inputs, mask=None)`: inputs as declared in `arrays`, mask booleans (batch, n), or a mapping of masks by
+    name. The paper's model for particles has 92,103 parameters:
 
     >>> model = GNN("n 3, n 3, n n 2 -> n 3", width=60, layers=4)
     >>> sum(one.numel() for one in model.parameters())

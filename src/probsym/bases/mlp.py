@@ -13,11 +13,11 @@ from probsym.errors import DtypeError, RangeError, ShapeError
 
 
 class MLP(RemembersArguments, nn.Module):
-    """Linear layers of the given widths, the first as wide as all inputs together.
+    """Linear layers of the given widths; widths[0] is the total size of all inputs.
 
     Every input (batch, ...) is flattened after its batch axis and cast to the dtype of the parameters; they are
-    concatenated in order. The activation, then the dropout, stand between layers; `output_activation` follows the
-    last one. The output is (batch, widths[-1]), or (batch, *shape) if a shape with as many numbers is given:
+    concatenated in order. Activation and dropout follow every layer but the last; `output_activation` follows
+    the last. The output is (batch, widths[-1]), or (batch, *shape) if a shape of that many numbers is given:
     `shape=()` is one number per batch item.
 
     >>> model = MLP([3 * 3 + 3 * 2, 16, 3], shape=(3, 1))
@@ -54,7 +54,7 @@ class MLP(RemembersArguments, nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Inputs (batch, ...) of widths[0] numbers an item in all; returns (batch, *shape)."""
+        """Inputs (batch, ...) with widths[0] numbers per batch item in total; returns (batch, *shape)."""
         self._check(inputs)
         dtype = next(self.parameters()).dtype
         batch = inputs[0].shape[0]

@@ -24,7 +24,7 @@ from probsym.ops.edge_list import EdgeList
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Which weights of the model were loaded from a checkpoint or left new, and which of the checkpoint were not used.
+    """Which of the model's weights were loaded and which left new, and which of the checkpoint were not used.
 
     `resized` names loaded weights that were interpolated to another grid.
     """
@@ -50,26 +50,26 @@ class PatchTransformer(RemembersArguments, nn.Module):
     Arrays of order 1 and 2 over up to n items are cut into patches on a grid of tokens, like an image. An output of
     order 0 is a linear map of the global token; other outputs are assembled from one patch per token.
 
-    `forward(*inputs)`: inputs as `arrays` says, zero where padded; those of order 2 may be an `EdgeList`. The paper's
-    model for PATTERN is `PatchTransformer("n 3, n n -> n 2", n=188, diagonal_inputs=True, diagonal_output=True)`, that
-    for molecules `PatchTransformer("n 64, n n, n n 7 -> 10", n=444, patch_dropout=0.5)`.
+    `forward(*inputs)`: inputs as declared in `arrays`, zero on padding; those of order 2 may be an `EdgeList`. The
+    paper's model for PATTERN is `PatchTransformer("n 3, n n -> n 2", n=188, diagonal_inputs=True, diagonal_output=True)`,
+    that for molecules `PatchTransformer("n 64, n n, n n 7 -> 10", n=444, patch_dropout=0.5)`.
 
     Args:
-        arrays: what goes in and comes out, in the notation of `probsym.bases.Arrays`.
-        n: how many items there can be.
+        arrays: the inputs and the output, in the notation of `probsym.bases.Arrays`.
+        n: the largest number of items.
         encoder: "vit-ti", "vit-s", "vit-b", "vit-l", the fields of `EncoderSettings`, or a configuration of
             `transformers` of a ViT or BERT.
-        grid: tokens a side; 14, that of a ViT with patches of 16 on images of 224, if None.
-        diagonal_inputs: whether arrays of order 1 stand on the diagonal of one of order 2.
+        grid: tokens per side; if None, 14, as in a ViT with 16 x 16 patches on 224 x 224 images.
+        diagonal_inputs: whether arrays of order 1 are placed on the diagonal of one of order 2.
         diagonal_output: whether an output of order 1 is read from the diagonal of one of order 2.
-        patch_dropout: in training, the share of tokens that are left out, drawn anew for every row; a pair (low, high)
-            to draw the share too, once a call. On a GPU and in compiled code, where shapes are to stay the same, tokens
-            are then hidden from the others rather than left out. Only for outputs of order 0.
-        eval_patch_dropout: the same in evaluation. The prediction is then random beyond the draws of a sampler, and an
-            average over many of them is an average over sets of patches too.
-        token_std: deviation of the maps to tokens at the start; None to start as convolutions do.
-        padding: "zeros", "reflect" or "circular": what fills the patches where n items do not.
-        checkpointing: save memory in training by computing each layer again in the backward pass.
+        patch_dropout: in training, the share of tokens to drop, chosen independently for every row; with a pair
+            (low, high), the share is drawn too, once per call. Shapes must not change on a GPU and in compiled code, so
+            with a pair, tokens there are masked from attention rather than dropped. Only for outputs of order 0.
+        eval_patch_dropout: the same in evaluation. The prediction is then random even for a given draw of the sampler,
+            and averaging over many draws also averages over sets of patches.
+        token_std: initial standard deviation of the maps to tokens; None to initialise them like convolutions.
+        padding: "zeros", "reflect" or "circular": how to fill the patches if n items do not.
+        checkpointing: save memory in training by recomputing each layer in the backward pass.
 
     >>> tiny = {"family": "vit", "width": 32, "layers": 2, "heads": 4, "feed_forward": 64}
     >>> model = PatchTransformer("n 3, n n -> n 2", n=20, encoder=tiny, grid=4)
@@ -147,20 +147,20 @@ class PatchTransformer(RemembersArguments, nn.Module):
     ) -> PatchTransformer:
         """A patch transformer whose encoder has pretrained weights; `model.loaded` says what was found.
 
-        Only safetensors are read. A ViT in the layout of `transformers` or timm (q, k, v fused or apart) brings its
-        global token and its positions, resized to another grid where needed. A BERT or RoBERTa brings its positions and
-        the norm of its embeddings; tokens take the place of embedded words.
+        Only safetensors are read. A ViT in the layout of `transformers` or timm (q, k, v fused or separate) provides
+        its global token and its positions, resized to another grid if needed. A BERT or RoBERTa provides its positions
+        and the norm of its embeddings; tokens take the place of embedded words.
 
         Args:
             source: a file, a folder with `model.safetensors` (and `config.json`), or a hub id such as
                 "google/vit-base-patch16-224-in21k".
-            arrays, n, grid: as for a new one.
-            encoder: the shape that is expected, if the checkpoint is to be refused unless it has it.
-            heads: attention heads, where no configuration says and the shape is not that of a ViT or DeiT from tiny to
-                large; refused where a configuration says otherwise.
-            layer_norm_eps: what its norms add to the variance, where no configuration says, or it should not count.
-            dropout: inside the encoder, on hidden tokens and attention; as its configuration says if None.
-            revision, cache_dir, token, local_files_only: for the hub.
+            arrays, n, grid: as in the constructor.
+            encoder: the expected shape; a checkpoint of another shape is refused. None accepts any shape.
+            heads: number of attention heads, needed if there is no configuration and the shape is not that of a ViT or
+                DeiT from tiny to large; refused if it contradicts the configuration.
+            layer_norm_eps: what the norms add to the variance, if no configuration says so, or to override it.
+            dropout: rate inside the encoder, on hidden tokens and attention; as in the configuration if None.
+            revision, cache_dir, token, local_files_only: options for the hub.
             options: all other options of the constructor.
         """
         hub: dict[str, Any] = {"revision": revision, "cache_dir": cache_dir, "token": token}

@@ -18,17 +18,18 @@ PADDINGS = ("zeros", "reflect", "circular")
 class Tokenize(nn.Module):
     """Tokens (batch, grid ** 2, width) from arrays of order 1 and 2, each cut into patches and mapped linearly.
 
-    An array of order 2 is cut into grid x grid patches of side ceil(n / grid). One of order 1 is cut into as many
-    pieces as there are tokens, or with `diagonal` stands on the diagonal of an array of order 2, whose diagonal patches
-    then hold it. The maps of all arrays are summed, with one bias. Fewer than n items are padded with zeros.
+    An array of order 2 is cut into grid x grid patches of side ceil(n / grid). An array of order 1 is cut
+    into as many pieces as there are tokens, or, with `diagonal`, is placed on the diagonal of an array of order 2, so
+    that the diagonal patches hold it. The linear maps of all arrays are summed, with one bias. Fewer than n items are
+    padded with zeros.
 
     An array of order 2 may come as an `EdgeList`: the tokens are then sums over the edges, and no n x n array is built.
 
     Args:
-        std: deviation of the maps at the start. If None they start as convolutions do, uniform within
-            1 / sqrt(numbers that a token reads): arrays of one order, or all with `diagonal`, are one convolution.
-        padding: what stands where n items do not fill the patches: "zeros" after them, or with "reflect" and "circular"
-            the items themselves, on both sides.
+        std: initial standard deviation of the maps. If None, they are initialised like convolutions, uniform within
+            1 / sqrt(fan-in), where arrays of the same order, or all arrays with `diagonal`, form one convolution.
+        padding: how to fill the patches if n items do not: "zeros" pads after the items, "reflect" and "circular" pad
+            with the items themselves, on both sides.
     """
 
     def __init__(
@@ -147,8 +148,8 @@ class Tokenize(nn.Module):
 class Detokenize(nn.Module):
     """An array from tokens (batch, 1 + grid ** 2, width), the first of them global.
 
-    An output of order 0 is a linear map of the global token. One of order 2 is put together from the patches that the
-    others are mapped to; one of order 1 from pieces, or with `diagonal` from the diagonal of such patches.
+    An output of order 0 is a linear map of the global token. One of order 2 is assembled from the patches that the
+    other tokens are mapped to; one of order 1 from pieces, or with `diagonal` from the diagonal of such patches.
     """
 
     def __init__(self, output: Array, n: int, grid: int, width: int, diagonal: bool) -> None:

@@ -23,14 +23,14 @@ FEW = MOST_FUSED
 class SequenceTransformer(RemembersArguments, nn.Module):
     """A transformer with one token per entry of the highest-order input, each with a learned position.
 
-    An array of lower order goes on the diagonal: "n 3" beside "n n 2" gives every pair (i, i) its three numbers, and
-    other pairs zeros; an array of order 0 is given to every token. Layers normalise first (pre-LN), and a last norm and
-    a head ReLU-Linear-ReLU-Linear follow. An output of lower order is read from the diagonal, one of order 0 from the
-    mean over the tokens. Under autocast only the layers are in low precision: coordinates are read, tokens summed and
-    outputs made in the precision of the weights.
+    An array of lower order is placed on the diagonal: "n 3" next to "n n 2" gives pair (i, i) its three
+    numbers, and other pairs zeros; an array of order 0 is given to every token. The layers are pre-LN, followed by a
+    final norm and a head ReLU-Linear-ReLU-Linear. An output of lower order is read from the diagonal, one of order 0
+    from the mean over the tokens. Under autocast only the layers run in low precision: inputs are read, tokens summed
+    and outputs computed in the precision of the weights.
 
-    `forward(*inputs, mask=None)`: inputs as `arrays` says; mask booleans (batch, items), or several by name, which
-    keeps padding from being attended to. The paper's model for particles has 208,387 parameters:
+    `forward(*inputs, mask=None)`: inputs as declared in `arrays`; mask booleans (batch, items), or a mapping of masks
+    by name, keeps padding from being attended to. The paper's model for particles has 208,387 parameters:
 
     >>> model = SequenceTransformer("n 3, n 3, n n 2 -> n 3", n=5)
     >>> sum(one.numel() for one in model.parameters())
@@ -39,10 +39,10 @@ class SequenceTransformer(RemembersArguments, nn.Module):
     torch.Size([8, 5, 3])
 
     Args:
-        arrays: what goes in and comes out, in the notation of `probsym.bases.Arrays`.
-        n: how many items there can be; there are positions for n ** order tokens.
-        feed_forward: width of the feed-forward layers; that of the tokens if None.
-        dropout: on attention, and on the output of each half of a layer.
+        arrays: the inputs and the output, in the notation of `probsym.bases.Arrays`.
+        n: the largest number of items; there are positions for n ** order tokens.
+        feed_forward: width of the feed-forward layers; the width of the tokens if None.
+        dropout: rate on the attention weights and on the output of each half of a layer.
         position_std: initial standard deviation of the learned positions. If small, tokens are hard to tell apart.
     """
 

@@ -1,4 +1,4 @@
-"""Scores for a set without a graph: every item sees itself and the mean of all."""
+"""Scores for a set without a graph: every item sees itself and the mean of all items."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,8 +16,9 @@ from probsym.signature import Term
 class DeepSets(RemembersArguments, nn.Module):
     """Scores for S_n from a set: two layers `h_i -> relu(U h_i + V mean_j h_j + b)` and a linear head.
 
-    `forward(*inputs, mask=None)`: `inputs` tensors (B, K, n, c_i) or (B, n, c_i), put side by side; their channels
-    are `in_channels` together. mask booleans (B, n). scores (B, K, n), zero on padding; (B, n) if no input has draws.
+    `forward(*inputs, mask=None)`: `inputs` tensors (B, K, n, c_i) or (B, n, c_i), which are concatenated and have
+    `in_channels` channels in total; mask booleans (B, n). Returns scores (B, K, n), zero on padding; (B, n) if no input
+    has draws.
 
     >>> net = DeepSets(in_channels=3, inputs=2)
     >>> net(torch.rand(8, 10, 5, 2), torch.rand(8, 5, 1)).scores.shape
@@ -37,7 +38,7 @@ class DeepSets(RemembersArguments, nn.Module):
         self.head = nn.Linear(hidden, 1)
 
     def check_terms(self, terms: Sequence[Term], groups: Mapping[str, Group]) -> None:
-        """Refuse inputs other than so many of features, 'n c'."""
+        """Refuse anything but the expected number of feature inputs, 'n c'."""
         if len(terms) != self.inputs or any(len(term.names) != 2 for term in terms):
             raise misread(type(self).__name__, f"{self.inputs} inputs of features such as 'n c'", terms)
 

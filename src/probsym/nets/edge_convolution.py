@@ -1,8 +1,8 @@
-"""Vector neurons on the edges from each point to its nearest neighbours, without the edges in memory.
+"""Vector neurons on the edges from each point to its nearest neighbours, without storing the edges' vectors.
 
 With q_ij and k_ij of the pair (x_j - x_i, x_i), the result is `sum_j s_ij (a_ij q_ij + b_ij k_ij)`, where s, a and b
-depend on inner products alone. q and k are sums of a part for each end, so both ways through the layer form
-them anew and keep only numbers for each edge, not vectors.
+depend on inner products alone. q and k are sums of one part for each end, so both the forward and the backward pass
+recompute them and store only numbers for each edge, not vectors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -209,8 +209,8 @@ def nearest(
 ) -> tuple[Tensor | None, Tensor | None]:
     """The neighbours of each point of x (d, rows, n, channels): an index (m, rows, n), or None for all n points.
 
-    Besides, which of them are edges, (m, rows, n), None for all: those no further away than the neighbour of the last
-    rank, and where that one ties with others, all of them. Up to `all_pairs` points there is no index.
+    Also returns which of them are edges, (m, rows, n), or None if all are: those no further away than the last of the
+    nearest `neighbours`, including all that tie with it. Up to `all_pairs` points there is no index.
     """
     n, flat = x.shape[2], x.movedim(0, 2).flatten(2)
     if n <= min(neighbours, all_pairs):

@@ -35,7 +35,7 @@ class Features:
 
     @staticmethod
     def join(values: Mapping[str, Any]) -> Features:
-        """The features with these fields, by name; None for those that are not there."""
+        """The features with these fields, by name; fields that are not given are None."""
         own = {name: value for name, value in values.items() if name not in FIELDS and value is not None}
         return replace(Features(own=own), **{name: value for name, value in values.items() if name in FIELDS})
 
@@ -45,7 +45,7 @@ class Features:
 
 
 def misread(net: str, wanted: str, terms: Sequence[Term]) -> SignatureError:
-    """The error for a net that is given inputs which it does not read."""
+    """The error for a net that is given inputs it cannot read."""
     found = ", ".join(f"'{term}'" for term in terms) or "none"
     return SignatureError(
         f"Expected {net} to read {wanted} (got {found}; reads= of the sampler says which inputs, in this order)"
@@ -53,7 +53,7 @@ def misread(net: str, wanted: str, terms: Sequence[Term]) -> SignatureError:
 
 
 def check_dropout(dropout: float) -> None:
-    """Refuse a probability that would drop everything, or is none."""
+    """Refuse a rate that is not a number in [0, 1)."""
     if not 0 <= dropout < 1:
         raise RangeError(f"Expected dropout to be at least 0 and below 1 (got {dropout})")
 

@@ -20,16 +20,16 @@ from probsym.signature import Term
 
 
 class GIN(RemembersArguments, nn.Module):
-    """Scores for S_n from a graph: layers `H -> MLP((A' + (1 + e) I) H)` over its nodes and a virtual one.
+    """Scores for S_n from a graph: layers `H -> MLP((A' + (1 + e) I) H)` over its nodes and a virtual node.
 
-    A' is the adjacency, used as given (row i sums over its neighbours j, weighted by A[i, j]), and a virtual node
-    with a learned input that is linked to every real node and to itself. The MLP is Linear, batch norm, ReLU, dropout,
-    Linear, then batch norm, ReLU; a linear head gives the scores, and the virtual node is left out.
+    A' is the adjacency, used as given (row i sums over its neighbours j, weighted by A[i, j]), extended by a virtual
+    node with a learned input that is linked to every real node and to itself. The MLP is Linear, batch norm, ReLU,
+    dropout, Linear, then batch norm, ReLU; a linear head computes the scores of all nodes but the virtual one.
 
     `forward(x, adjacency, mask=None)`: x (B, K, n, in_channels), adjacency (B, n, n), or (B, n, n, e) whose absolute
-    values are summed over e, or an `EdgeList` of either, mask booleans (B, n); scores (B, K, n), zero on padding.
-    Without the axis K, (B, n). A net with `in_channels=0` reads the adjacency alone and gets noise (B, K, n, 1) in
-    place of x. There are 21,830 parameters with 2 channels; with 64, as for molecules, 25,860: the "around 25k" of the
+    values are summed over e, or an `EdgeList` of either, mask booleans (B, n); returns scores (B, K, n), zero on
+    padding, or (B, n) if x has no axis K. A net with `in_channels=0` reads the adjacency alone and gets noise (B, K, n, 1)
+    in place of x. There are 21,830 parameters with 2 channels; with 64, as for molecules, 25,860: the "around 25k" of the
     paper.
 
     >>> net = GIN(in_channels=2)
@@ -52,7 +52,7 @@ class GIN(RemembersArguments, nn.Module):
         self.head = nn.Linear(hidden, 1)
 
     def check_terms(self, terms: Sequence[Term], groups: Mapping[str, Group]) -> None:
-        """Refuse inputs other than features 'n c', unless there are no channels, and pairs 'n n' or 'n n e'."""
+        """Refuse inputs other than features 'n c' (none if there are no channels) and pairs 'n n' or 'n n e'."""
         *nodes, pairs = ((), *(term.names for term in terms))[-2 if self.extra_noise == 0 else -1 :]
         n = pairs[:1]
         fits = len(terms) == 2 - self.extra_noise and len(pairs) in (2, 3) and pairs[:2] == 2 * n

@@ -1,4 +1,4 @@
-"""Logits for a finite group from a net that knows nothing of it."""
+"""Logits for a finite group from a net that need not be equivariant."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,15 +16,15 @@ from probsym.signature import Term
 
 
 class Lifted(RemembersArguments, nn.Module):
-    """Logits `z[h] = net(h^-1 x)`, which follow the input as `(g z)[h] = z[g^-1 h]` whatever the net is.
+    """Logits `z[h] = net(h^-1 x)`, which are equivariant, `(g z)[h] = z[g^-1 h]`, for any net.
 
-    `net` maps (rows, ...) to one number per row, (rows,) or (rows, 1). A model tells from its signature on which axes
-    of x the group acts, and how. Without a model, `axis`, counted from the end, is the axis or pair of axes, the last
-    if None, and `kind` its kind, "grid" for a pair and otherwise "plain" if None.
+    `net` maps (rows, ...) to one number per row, (rows,) or (rows, 1). Inside a model, its signature
+    says which axes of x the group acts on, and how. Without a model, `axis` names the axis or pair of axes, counted
+    from the end (the last axis if None), and `kind` its kind (if None, "grid" for a pair, else "plain").
 
     `forward(x, mask=None)`: x (B, K, ...), logits (B, K, order). With `rank`, the number of axes of one example, x may
-    come without draws, (B, ...), and the logits are (B, order). A mask (B, ...) is handed to
-    the net row by row if it takes one.
+    come without draws, (B, ...), and the logits are (B, order). A mask (B, ...) is repeated for every row and passed to
+    the net if it takes one.
 
     >>> from probsym.groups import C
     >>> corner = Lifted(lambda image: image[:, 0, 0], C(4), axis=(-2, -1), rank=2)
@@ -59,7 +59,7 @@ class Lifted(RemembersArguments, nn.Module):
         self._inferred = False
 
     def check_terms(self, terms: Sequence[Term], groups: Mapping[str, Group]) -> None:
-        """Find the axes that the group acts on in the only term; refuse others that were named."""
+        """Find the axes that the group acts on in the only term; refuse if `axis` names others."""
         found: dict[str, list[tuple[Axis, str]]] = {}
         for axis, place in (*terms[0].places(),) if len(terms) == 1 else ():
             if groups.get(axis.key) == self.group:

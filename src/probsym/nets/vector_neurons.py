@@ -1,12 +1,12 @@
 """Layers on lists of vectors that commute with every rotation and reflection.
 
 A feature is x (d, ..., channels): a list of vectors whose coordinates lie on the first axis, so that the inner product
-of a channel is a sum of d slabs of memory. Linear maps mix the channels; what bends or chooses depends on inner
+of a channel is a sum of d slabs of memory. Linear maps mix the channels; nonlinearities and choices depend on inner
 products alone.
 
 What is zero by symmetry is only zero up to rounding in a computer, and a direction taken from rounding errors does not
 follow a rotation. Each layer therefore has a floor, relative to the size of what it read, below which a vector
-has no direction; and choices between equals are shared among them.
+has no direction; and where candidates tie, their mean is taken.
 """
 
 import torch
@@ -39,9 +39,9 @@ class VectorLeakyReLU(nn.Module):
 
         q = x W',   k = x U',   q <- q BN(|q|) / |q|,   y = q - (1 - slope) min(<q, k>, 0) k / <k, k>
 
-    in each channel: what of q points against k is reduced to a fifth. With `shared`, all channels have one k.
-    Shapes: x (d, rows, n, inputs), y (d, rows, n, outputs), mask booleans (rows, n) of what enters the norm. The floor
-    is relative to the largest x of a row, or to `least` if that is larger: 1 behind a batch norm, 0 for raw inputs.
+    in each channel: the part of q that points against k is scaled to a fifth. With `shared`, all channels have one k.
+    Shapes: x (d, rows, n, inputs), y (d, rows, n, outputs), mask booleans (rows, n), True for what enters the norm. The
+    floor is relative to the largest x of a row, or to `least` if that is larger: 1 behind a batch norm, 0 for raw inputs.
 
     >>> VectorLeakyReLU(2, 5)(torch.rand(3, 4, 6, 2)).shape
     torch.Size([3, 4, 6, 5])
@@ -80,7 +80,7 @@ class VectorMaxPool(nn.Module):
     """In each channel the vector x_j for which `<x_j, (x_j D')>` is largest; the mean of those that tie.
 
     Shapes: x (d, m, ..., channels), mask booleans (m, ...), result (d, ..., channels); zero where none is real. D only
-    chooses, so no gradient reaches it and none is asked for.
+    chooses, so it gets no gradient and does not require one.
 
     >>> VectorMaxPool(2)(torch.rand(3, 6, 4, 2)).shape
     torch.Size([3, 4, 2])

@@ -21,22 +21,22 @@ from probsym.signature import Term
 class VNDGCNN(RemembersArguments, nn.Module):
     """Scores for S_n and d vectors for O(d) from n points, each with `in_channels` vectors in d dimensions.
 
-    Two convolutions over the edges (x_j - x_i, x_i) from each point to its nearest `neighbours`, itself among them,
-    have `hidden // 3` vectors a point. The first, pooled over the points, gives d vectors. For the scores, both are
-    joined with their mean over the points; d vectors z_i, made from that, turn it into numbers <x_i, z_i> that no
-    rotation changes, which are scored together with their maximum over the points.
+    Two edge convolutions, over the pairs (x_j - x_i, x_i) of each point and its nearest `neighbours`, itself included,
+    compute `hidden // 3` vectors per point. Pooling the first over the points gives the d vectors. For the scores, the
+    outputs of both are concatenated with their mean over the points; inner products <x_i, z_i> with d vectors z_i, also
+    computed from these, give invariant numbers, which are scored together with their maximum over the points.
 
-    `forward(*vectors, mask=None)`: `in_channels` tensors (B, K, n, d) or (B, n, d), mask booleans (B, n). scores
-    (B, K, n), zero on padding; vectors (B, K, d, d), the columns following the input as Q Z. A column that vanishes by
-    the input's symmetry is exactly zero. Neighbours at the same distance are all used, as long as there are at most
-    16 points or 8 such neighbours.
+    `forward(*vectors, mask=None)`: `in_channels` tensors (B, K, n, d) or (B, n, d), mask booleans (B, n). Returns
+    scores (B, K, n), zero on padding, and vectors (B, K, d, d), whose columns rotate with the input (Z becomes Q Z). A
+    column that vanishes by the input's symmetry is exactly zero. Neighbours at the same distance are all used, as long
+    as there are at most 16 points or 8 such neighbours.
 
-    With `scalars`, points have that many numbers besides which no rotation changes, such as their types as one-hot
-    vectors, or charges. They come behind the vectors as tensors (B, n, c) or (B, K, n, c), whose channels are `scalars`
-    together, and get no noise. They weigh the edges, so that both scores and vectors depend on them, and enter the
-    scores.
+    With `scalars`, each point also has that many rotation-invariant numbers, such as a charge or a one-hot type. They
+    are passed after the vectors, as tensors (B, n, c) or (B, K, n, c) with `scalars` channels in total, and get no
+    noise. They weight the edges, so both scores and vectors depend on them, and are also added to the scores by a
+    linear map.
 
-    Dropout takes whole vectors out of the second convolution, so it acts on the scores and never on the frame.
+    Dropout removes whole vectors from the second convolution, so it affects the scores but never the frame.
 
     >>> net = VNDGCNN(in_channels=2)
     >>> features = net(torch.randn(8, 20, 5, 3), torch.randn(8, 20, 5, 3))
@@ -79,7 +79,7 @@ class VNDGCNN(RemembersArguments, nn.Module):
         self.score_scalars = nn.Linear(scalars, 1, bias=False) if scores and scalars else None
 
     def check_terms(self, terms: Sequence[Term], groups: Mapping[str, Group]) -> None:
-        """Refuse inputs other than `in_channels` of vectors, 'n d', and then, if there are scalars, of these, 'n c'."""
+        """Refuse inputs other than `in_channels` terms of vectors, 'n d', followed by any scalars, 'n c'."""
         turning = {key for key, group in groups.items() if group.linear.feature_field == "vectors"}
         vectors, scalars = terms[: self.in_channels], terms[self.in_channels :]
         fits = len(vectors) == self.in_channels and (len(scalars) > 0) == (self.scalars > 0)
