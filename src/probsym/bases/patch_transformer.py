@@ -50,9 +50,9 @@ class PatchTransformer(RemembersArguments, nn.Module):
     Arrays of order 1 and 2 over up to n items are cut into patches on a grid of tokens, like an image. An output of
     order 0 is a linear map of the global token; other outputs are assembled from one patch per token.
 
-    `forward(*inputs)`: inputs as declared in `arrays`, zero on padding; those of order 2 may be an `EdgeList`. The
-    paper's model for PATTERN is `PatchTransformer("n 3, n n -> n 2", n=188, diagonal_inputs=True, diagonal_output=True)`,
-    that for molecules `PatchTransformer("n 64, n n, n n 7 -> 10", n=444, patch_dropout=0.5)`.
+    `forward(*inputs)`: inputs as declared in `arrays`, zero on padding; those of order 2 may be an `EdgeList`. In the
+    paper, `PatchTransformer("n 3, n n -> n 2", n=188, diagonal_inputs=True, diagonal_output=True)` is the model for
+    PATTERN, and that for molecules is `PatchTransformer("n 64, n n, n n 7 -> 10", n=444, patch_dropout=0.5)`.
 
     Args:
         arrays: the inputs and the output, in the notation of `probsym.bases.Arrays`.

@@ -29,10 +29,10 @@ class Molecules(NamedTuple):
 def acetylacetone() -> tuple[dict[str, Molecules], dict[int, float]]:
     """Configurations of acetylacetone, C5H8O2, by set, and the energies of its isolated atoms by atomic number.
 
-    Sets are snapshots of molecular dynamics, 500 to learn from ("train_300k", "train_600k") and 650 to test at either
-    temperature, and two paths to test on, without forces: a turn about a bond ("test_dihedral", 45) and the proton's
-    way from one oxygen to the other ("test_h_transfer", 15). The file acetylacetone.npz has to be in the folder
-    PROBSYM_DATA.
+    At each of two temperatures there are snapshots of molecular dynamics: 500 for training ("train_300k", "train_600k")
+    and 650 for testing. Two paths without forces are also for testing: a rotation about a bond ("test_dihedral", 45)
+    and the proton transfer from one oxygen to the other ("test_h_transfer", 15). The file acetylacetone.npz must be in
+    the folder PROBSYM_DATA.
     """
     arrays = load(find(_FILE, _SHA256))
     found = {}

@@ -20,8 +20,8 @@ def wl_colours(adjacency: Tensor, features: Tensor, mask: Tensor) -> Tensor:
     """The histogram of stable colours of each graph, written as its sorted colours: int64 (count, size).
 
     Colours start from the features (count, size, channels) and become c'(v) = hash(c(v), {{c(w) : w adjacent to v}}),
-    n times in a graph of n nodes, which is enough for two histograms that still agree to agree for ever. Two rows, of
-    this call or of another, are equal if 1-WL cannot tell the graphs apart, and differ if it can, up to collisions of
+    n times in a graph of n nodes: histograms of two graphs that still agree then agree for ever. Two rows, of this call
+    or of another, are equal if 1-WL cannot tell the graphs apart, and differ if it can, up to collisions of
     64-bit hashes. Entries of `adjacency` (count, size, size) other than zero are edges. Padding comes last, as the
     largest int64.
 

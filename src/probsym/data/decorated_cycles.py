@@ -1,4 +1,4 @@
-"""Graphs that no message passing tells apart: one long cycle against two short ones, decorated alike."""
+"""Graphs that message passing cannot tell apart: one long cycle against two short ones, decorated alike."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from probsym.errors import RangeError
 def decorated_cycles(count: int, size: int = 24, generator: torch.Generator | None = None) -> Graphs:
     """Random pairs: a cycle of 2m nodes (label 1), and two cycles of m nodes (label 0), with m from 3 to size / 4.
 
-    A random pattern says which of m nodes carry a leaf; the long cycle has it twice in a row, each short one once. Both
-    graphs of a pair have the same number of nodes and edges, and colour refinement (1-WL) gives them the same colours:
-    around every node both look alike at any distance. Nodes are shuffled, in each graph anew.
+    A random pattern says which of m nodes carry a leaf; the long cycle repeats it twice, each short one has it once.
+    Both graphs of a pair have the same number of nodes and edges, and colour refinement (1-WL) gives them the same
+    colours: the neighbourhoods of their nodes look alike at any distance. Nodes are shuffled in each graph separately.
 
     >>> graphs = decorated_cycles(2, generator=torch.Generator().manual_seed(0))
     >>> graphs.labels.tolist(), bool((graphs.adjacency[0].sum() == graphs.adjacency[1].sum()))

@@ -1,4 +1,4 @@
-"""EXP: pairs of planar graphs that 1-WL cannot tell apart, one a satisfiable formula and the other not."""
+"""EXP: pairs of planar graphs that 1-WL cannot tell apart, one encoding a satisfiable formula and the other not."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def exp(download: bool = True) -> Graphs:
 
     Features (1200, 64, 2) are 1 for literals and 0 for clauses, and the degree. They are read from exp_graphsat.npz in
     the folder PROBSYM_DATA or in the cache (see `probsym.data.files`), and checked against its sha256; or else from the
-    published GRAPHSAT.pkl in one of them, or downloaded. That is read without running code, checked against the sha256
-    of the numbers that it should hold, and converted once into the cache.
+    published GRAPHSAT.pkl in one of them, or downloaded. That file is read without running code, checked against the
+    sha256 of the numbers it should hold, and converted once into the cache.
 
     From R. Abboud, I. I. Ceylan, M. Grohe, T. Lukasiewicz, The surprising power of graph neural networks with random
     node initialization, IJCAI 2021.

@@ -31,8 +31,8 @@ def graph8c() -> Graphs:
 def all_graphs(n: int) -> NDArray[np.uint8]:
     """One graph of each class of isomorphic graphs on n <= 8 nodes, as (count, n, n) in the order of certificates.
 
-    Without a node of the highest degree, a graph on n nodes is one on n - 1. So all of them come from those by a new
-    node with any neighbours, kept if no other node then has more.
+    Removing a node of the highest degree from a graph on n nodes leaves one on n - 1. So every graph comes from one on
+    n - 1 nodes by adding a node with any neighbours; it is kept if no other node then has a higher degree.
 
     >>> [len(all_graphs(n)) for n in range(1, 6)]
     [1, 2, 4, 11, 34]

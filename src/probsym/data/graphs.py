@@ -25,7 +25,7 @@ class Graphs(NamedTuple):
 
 
 class SplitIndices(NamedTuple):
-    """The indices of three parts of a set."""
+    """The indices of the three parts of a data set."""
 
     train: Tensor
     validation: Tensor

@@ -1,4 +1,4 @@
-"""Which small graphs are isomorphic: a number for each that isomorphic graphs share and no others."""
+"""Which small graphs are isomorphic: a number for each graph, equal for isomorphic graphs only."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CHUNK = 1 << 22
 def certificates(adjacency: NDArray[Any]) -> NDArray[np.int64]:
     """Integers (count,) for graphs (count, n, n) with n <= 8: equal if and only if the graphs are isomorphic.
 
-    The certificate is n in the high bits, and the least number that the upper triangle spells over all orders of the
-    nodes that sort them by their stable colours. Isomorphic graphs have the same such numbers, so the same least one,
-    and the graph can be read from it (`graphs_of`), so no others share it. Entries must be 0 or 1, symmetric, without
-    loops.
+    A certificate holds n in the high bits, and below it the smallest number that the bits of the upper triangle spell
+    over all orders of the nodes that sort them by their stable colours. Isomorphic graphs have the same set of such
+    numbers, hence the same smallest one; and as the graph can be read from it (`graphs_of`), no other graph shares it.
+    Entries must be 0 or 1, symmetric, without loops.
 
     >>> path, moved, triangle = [[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[0, 0, 1], [0, 0, 1], [1, 1, 0]], 1 - np.eye(3)
     >>> one, two, three = certificates(np.array([path, moved, triangle]))

@@ -1,7 +1,7 @@
 """Molecules of the long range graph benchmark: Peptides-func, Peptides-struct and PCQM-Contact.
 
 From V. P. Dwivedi, L. Rampasek, M. Galkin, A. Parviz, G. Wolf, A. T. Luu, D. Beaini, Long range graph benchmark,
-NeurIPS 2022. Atoms have 9 features and bonds 3, numbered as by the Open Graph Benchmark, which batches have one-hot.
+NeurIPS 2022. Atoms have 9 features and bonds 3, numbered as in the Open Graph Benchmark; in batches they are one-hot.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ KNOWN = {
 
 
 def peptides_func(*, download: bool = True) -> dict[str, PackedGraphs]:
-    """15,535 peptides of at most 444 atoms, and which of 10 functions they have: (10,) of 0.0 and 1.0.
+    """15,535 peptides of at most 444 atoms; targets say which of 10 functions each has: (10,) of 0.0 and 1.0.
 
-    10,873 to learn from ("train"), 2,331 "valid", 2,331 "test". They are read from peptides_func.npz in the folder
-    PROBSYM_DATA or in the cache, and checked against its sha256; or else from the raw files of torch-geometric's
-    `LRGBDataset` in peptides-func/raw of one of them; or downloaded by it into the cache.
+    The parts are "train" (10,873), "valid" (2,331) and "test" (2,331). They are read from peptides_func.npz in the
+    folder PROBSYM_DATA or in the cache, and checked against its sha256; or else from peptides-func/raw in one of these
+    folders, the raw files of torch-geometric's `LRGBDataset`, which downloads them into the cache if they are missing.
 
     >>> peptides_func()["test"].batch(torch.arange(8)).edges.shape  # doctest: +SKIP
     torch.Size([8, 444, 444, 8])
@@ -54,20 +54,21 @@ def peptides_func(*, download: bool = True) -> dict[str, PackedGraphs]:
 
 
 def peptides_struct(*, download: bool = True) -> dict[str, PackedGraphs]:
-    """The same peptides in the same parts, and 11 properties of their shape: (11,), as the files have them.
+    """The same peptides in the same parts, with 11 properties of their shape as targets: (11,), as in the files.
 
-    They are read from the raw files of torch-geometric's `LRGBDataset` in peptides-struct/raw of the folder
-    PROBSYM_DATA or of the cache; or downloaded by it into the cache. No checksum of them is known to us; numbers of
-    graphs, nodes and edges are checked.
+    They are read from peptides-struct/raw in the folder PROBSYM_DATA or in the cache, the raw files of
+    torch-geometric's `LRGBDataset`, which downloads them into the cache if they are missing. No checksum is known for
+    them, so the numbers of graphs, nodes and edges are checked instead.
     """
     return _from_raw("peptides-struct", download, PEPTIDES_ATOMS, PEPTIDES_BONDS)
 
 
 def pcqm_contact(*, download: bool = True) -> dict[str, PackedGraphs]:
-    """529,434 molecules of at most 53 atoms, and which atoms, far along the bonds, are close in space.
+    """529,434 molecules of at most 53 atoms; targets: which atoms many bonds apart are close in space.
 
-    Targets are for pairs: 1 for contacts, both ways, and 0 for the others that the files list. Found and checked like
-    those of `peptides_struct`, in pcqm-contact/raw. The first time takes minutes, to pack them into the cache.
+    Each target belongs to a pair of atoms: 1 for contacts, in both directions, and 0 for the other pairs that the files
+    list. The files are found and checked as in `peptides_struct`, in pcqm-contact/raw. The first call takes minutes to
+    pack them into the cache.
     """
     return _from_raw("pcqm-contact", download, PCQM_ATOMS, PCQM_BONDS)
 

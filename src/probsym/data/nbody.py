@@ -51,12 +51,12 @@ class Start(NamedTuple):
 
 
 def nbody(show: Show | None = None) -> dict[str, Particles]:
-    """The charged five-body system of the paper: 3,000 systems to learn from ("train"), 2,000 "valid", 2,000 "test".
+    """The charged five-body system of the paper: 3,000 systems for training ("train"), 2,000 "valid", 2,000 "test".
 
     As published, 10,000 + 2,000 + 2,000 are simulated one after the other from one seed, and the first 3,000 are used.
-    It takes a minute or two, once: what is used is kept in the cache (see `probsym.data.files`). Charges are those of
-    the published set, and so are positions up to rounding, but where particles come close rounding decides: there ours
-    are other trajectories of the same physics.
+    This takes a minute or two, once: the used systems are kept in the cache (see `probsym.data.files`). Charges equal
+    those of the published set, and positions agree up to rounding, except where particles come so close that rounding
+    decides: there ours are different trajectories of the same physics.
     """
 
     arrays = kept(

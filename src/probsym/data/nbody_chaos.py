@@ -16,12 +16,12 @@ FAR = 1e-4
 
 
 def nbody_chaos(show: Show | None = None) -> dict[str, Tensor]:
-    """Booleans for the systems of `nbody`, by part: True where the beginning does not determine the target in practice.
+    """Booleans for the systems of `nbody`, by part: True where the start does not determine the target in practice.
 
-    The rule: all particles begin a tiny bit further out, by the factor 1 + 1e-10, and some coordinate of the target
-    moves by more than 1e-4. Where it does, errors grow a millionfold and more, and so do those of rounding.
+    A system counts as chaotic if scaling all initial positions by 1 + 1e-10 moves some coordinate of its target by more
+    than 1e-4. In such a system errors, those of rounding included, grow a millionfold or more.
 
-    It takes half a minute, once.
+    This takes half a minute, once.
     """
     arrays = kept("nbody_charged5_chaos.npz", lambda: _compared(show), needs=SIZES)
     return {name: torch.from_numpy(arrays[name]) for name in SIZES}

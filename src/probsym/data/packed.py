@@ -40,17 +40,17 @@ class GraphBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)  # tensors have no one truth value to compare by
 class PackedGraphs:
-    """A set of graphs in little memory, from which `batch` makes padded ones of always the same shapes.
+    """A set of graphs stored compactly, from which `batch` makes padded batches of fixed shapes.
 
     Args:
-        nodes: (nodes, channels), a list a graph: numbers; or, with `node_kinds`, kinds, which batches have one-hot.
-        edges: (edges, 2), a list a graph: from which node of the graph to which, as integers of any dtype. Both
-            directions of an undirected edge are listed.
+        nodes: (nodes, channels), one list per graph: numbers, or with `node_kinds`, kinds (one-hot in batches).
+        edges: (edges, 2), one list per graph: the source and target node within the graph, integers of any dtype. List
+            both directions of an undirected edge.
         targets: a tensor (graphs, ...); or rows, one per node, or one per pair if there are `pairs`.
         edge_features: (edges, channels), numbers or kinds, in the order of `edges`: `edges.like(...)`.
-        pairs: (pairs, 2), a list a graph: the pairs of nodes that have a target, each at most once.
+        pairs: (pairs, 2), one list per graph: the pairs of nodes that have a target, each at most once.
         node_kinds, edge_kinds: how many kinds there are in each channel.
-        checked: whether all numbers are known to be in range, and need not be looked at.
+        checked: whether all numbers are known to be in range, so that the check can be skipped.
 
     >>> path_and_dot = PackedGraphs(
     ...     nodes=Rows.join([torch.tensor([[0], [1], [0]], dtype=torch.uint8), torch.tensor([[1]], dtype=torch.uint8)]),
@@ -90,11 +90,11 @@ class PackedGraphs:
 
     @property
     def n(self) -> int:
-        """To how many nodes graphs are padded."""
+        """The number of nodes that graphs are padded to."""
         return self.nodes.most
 
     def take(self, index: Tensor | slice) -> PackedGraphs:
-        """Some of the graphs, padded to as much as before; a slice without a step copies next to nothing."""
+        """Some of the graphs, padded to the same sizes; a slice without a step copies next to nothing."""
         parts = self._parts()
         taken: dict[str, Any] = {
             name: one.take(index) if isinstance(one, Rows) else one[index] for name, one in parts.items()
@@ -102,13 +102,13 @@ class PackedGraphs:
         return replace(self, **taken, checked=True)
 
     def to(self, device: torch.device | str) -> PackedGraphs:
-        """All of them on another device."""
+        """The whole set on another device."""
         return replace(self, **{name: one.to(device) for name, one in self._parts().items()}, checked=True)
 
     def batch(self, index: Tensor, dtype: torch.dtype = torch.float32) -> GraphBatch:
         """The graphs `index` (B,), on the device where the set is.
 
-        Tensor operations only, of shapes that depend on B and on the set alone: a CUDA graph can hold them.
+        Uses only tensor operations whose shapes depend on B and the set alone, so a CUDA graph can capture it.
         """
         nodes, mask = self.nodes.padded(index)
         targets, known = self._targets(index, mask)

@@ -34,16 +34,16 @@ class Drawn(NamedTuple):
 
 
 def pattern(show: Show | None = None, *, published: str | Path | None = None) -> dict[str, PackedGraphs]:
-    """10,000 graphs of at most 188 nodes to learn from ("train"), 2,000 "valid", 2,000 "test".
+    """10,000 graphs of at most 188 nodes for training ("train"), 2,000 "valid" and 2,000 "test".
 
-    Nodes have one of 3 features, which batches have one-hot, and the class 1 if they belong to the pattern, else 0. The
+    Each node has one of 3 features, one-hot in batches, and is of class 1 if it belongs to the pattern, else 0. The
     published generator fixes no seed, so this is another draw by the same rule: each of 100 patterns, a random graph on
     5 to 34 nodes, is hidden in 140 graphs. Each of these has 5 communities of 5 to 34 nodes, linked with probability
-    0.5 within and 0.35 across, and 0.5 to the pattern; what has more than 188 nodes, the most in the published set, is
-    drawn again. It takes seconds, once: the set is kept in the cache (see `probsym.data.files`).
+    0.5 within and 0.35 across, and 0.5 to the pattern; graphs with more than 188 nodes, the most in the published set,
+    are drawn again. This takes seconds, once: the set is kept in the cache (see `probsym.data.files`).
 
     Args:
-        show: told of the progress.
+        show: called with the progress.
         published: a folder in which `torch_geometric.datasets.GNNBenchmarkDataset(folder, "PATTERN")` has put the
             published set, to read that one.
 

@@ -1,4 +1,4 @@
-"""Lists of different lengths, one after the other in one tensor."""
+"""Lists of different lengths, stored one after the other in one tensor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Rows:
     Args:
         values: (total, ...), of any dtype.
         starts: int64 (lists + 1,), from 0 to total.
-        most: to how many rows a list is padded; at least the longest.
+        most: the length that lists are padded to; at least that of the longest.
 
     >>> rows = Rows.join([torch.tensor([1, 2]), torch.tensor([]), torch.tensor([3])])
     >>> rows.padded(torch.tensor([2, 0, 1]))
@@ -51,7 +51,7 @@ class Rows:
 
     @staticmethod
     def join(lists: Sequence[Tensor], most: int | None = None) -> Rows:
-        """Lists (length, ...) one after the other; `most` is the longest unless given."""
+        """Join lists (length, ...) into one; `most` is the length of the longest unless given."""
         sizes = torch.tensor([len(one) for one in lists], dtype=torch.int64)
         starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
         longest = int(sizes.max()) if len(sizes) else 0
@@ -85,9 +85,9 @@ class Rows:
         return Rows(self.values[torch.arange(len(shift), device=shift.device) + shift], starts, self.most)
 
     def padded(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Lists `index` (B,) with zeros behind, (B, most, ...), and where they are, (B, most).
+        """The lists `index` (B,), padded with zeros, (B, most, ...), and booleans, True where real, (B, most).
 
-        Shapes do not depend on which lists, and nothing waits for the device.
+        Shapes do not depend on which lists are taken, and nothing waits for the device.
         """
         check_index(index, len(self), self.starts.device)
         first = self.starts[index].unsqueeze(-1)

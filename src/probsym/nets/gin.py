@@ -28,9 +28,9 @@ class GIN(RemembersArguments, nn.Module):
 
     `forward(x, adjacency, mask=None)`: x (B, K, n, in_channels), adjacency (B, n, n), or (B, n, n, e) whose absolute
     values are summed over e, or an `EdgeList` of either, mask booleans (B, n); returns scores (B, K, n), zero on
-    padding, or (B, n) if x has no axis K. A net with `in_channels=0` reads the adjacency alone and gets noise (B, K, n, 1)
-    in place of x. There are 21,830 parameters with 2 channels; with 64, as for molecules, 25,860: the "around 25k" of the
-    paper.
+    padding, or (B, n) if x has no axis K. A net with `in_channels=0` reads the adjacency alone and gets noise
+    (B, K, n, 1) in place of x. There are 21,830 parameters with 2 channels, and 25,860 with 64, as for molecules: the
+    "around 25k" of the paper.
 
     >>> net = GIN(in_channels=2)
     >>> net(torch.rand(8, 10, 5, 2), torch.ones(8, 5, 5)).scores.shape

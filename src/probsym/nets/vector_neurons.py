@@ -41,7 +41,7 @@ class VectorLeakyReLU(nn.Module):
 
     in each channel: the part of q that points against k is scaled to a fifth. With `shared`, all channels have one k.
     Shapes: x (d, rows, n, inputs), y (d, rows, n, outputs), mask booleans (rows, n), True for what enters the norm. The
-    floor is relative to the largest x of a row, or to `least` if that is larger: 1 behind a batch norm, 0 for raw inputs.
+    floor is relative to the largest x of a row, or to `least` if that is larger (1 after a batch norm, 0 for inputs).
 
     >>> VectorLeakyReLU(2, 5)(torch.rand(3, 4, 6, 2)).shape
     torch.Size([3, 4, 6, 5])

@@ -1,4 +1,4 @@
-"""Refusals that kernels and groups share, and when numbers may be looked at for one."""
+"""Argument checks that kernels and groups share, and when values may be read for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALLEST_TAU, LARGEST_TAU = 1e-20, 1e20
 
 
 def readable(*tensors: Tensor) -> bool:
-    """Whether numbers can be looked at without waiting: on the CPU, and neither compiled, traced nor mapped over.
+    """Whether values can be read without waiting: on the CPU, and not compiled, traced or under vmap.
 
     >>> import torch
     >>> readable(torch.zeros(2)), readable(torch.zeros(2, device="meta"))
@@ -24,7 +24,7 @@ def readable(*tensors: Tensor) -> bool:
 
 
 def check_size(value: int, what: str, least: int = 1) -> int:
-    """A number of draws, channels or layers, refused if it is too small, or no whole number."""
+    """A number of draws, channels or layers; refused if it is too small or not a whole number."""
     whole = hasattr(value, "__index__") and not isinstance(value, bool)
     if not whole or operator.index(value) < least:
         raise RangeError(f"Expected {what} to be {least} or more (got {value})")
@@ -32,7 +32,7 @@ def check_size(value: int, what: str, least: int = 1) -> int:
 
 
 def check_tau(tau: float) -> None:
-    """Refuse a temperature that is not positive, or by which nothing can be divided."""
+    """Refuse a temperature that is not positive, or that cannot be divided by."""
     if not tau > 0:
         raise RangeError(f"Expected tau to be positive (got {tau})")
     if not SMALLEST_TAU <= tau <= LARGEST_TAU:

@@ -1,4 +1,4 @@
-"""Random numbers that are a function of where they stand: (seed, stream, example, draw, entry)."""
+"""Random numbers that are a function of their position: (seed, stream, example, draw, entry)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Graphs as lists of edges: what an array of order 2 is when most of it is zero."""
+"""Graphs as lists of edges: a sparse form of an array of order 2."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class EdgeList:
     """The non-zero entries of an array (batch, n, n) or (batch, n, n, c).
 
     Args:
-        index: integers (3, edges): batch item, row, column of each. The same place may occur twice; it counts twice.
-            Places outside the array are refused on the CPU. On other devices they are not looked for, since that would
-            wait for the device: there they are the caller's to avoid.
+        index: integers (3, edges): batch item, row and column of each edge. Edges at the same place add up. Places
+            outside the array are refused on the CPU. On other devices they are not checked, since that would wait for
+            the device: there the caller must avoid them.
         values: (edges,) or (edges, c).
         batch, n: the sizes of the array.
 
@@ -58,7 +58,7 @@ class EdgeList:
 
     @property
     def shape(self) -> torch.Size:
-        """That of the array which it stands for."""
+        """The shape of the array that it stands for."""
         return torch.Size([self.batch, self.n, self.n, *self.values.shape[1:]])
 
     @property
@@ -67,7 +67,7 @@ class EdgeList:
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the values."""
+        """The dtype of the values."""
         return self.values.dtype
 
     def is_floating_point(self) -> bool:
@@ -76,7 +76,7 @@ class EdgeList:
 
     @staticmethod
     def from_dense(x: Tensor) -> EdgeList:
-        """The entries (batch, n, n) or (batch, n, n, c) that have any number but zero."""
+        """The non-zero entries of an array (batch, n, n) or (batch, n, n, c)."""
         if not isinstance(x, Tensor):
             raise DtypeError(f"Expected x to be a tensor (got {type(x).__name__})")
         if x.dim() not in (3, 4) or x.shape[1] != x.shape[2]:
@@ -99,7 +99,7 @@ class EdgeList:
         return self._renamed(names.long())
 
     def repeated(self, times: int) -> EdgeList:
-        """Every batch item so many times, as by `repeat_interleave`; the list goes through all items each time.
+        """Repeat every batch item as `repeat_interleave` does; the list holds one copy of all edges after the other.
 
         >>> EdgeList(torch.tensor([[0, 1], [0, 1], [1, 0]]), torch.ones(2), batch=2, n=2).repeated(2).index[0]
         tensor([0, 2, 1, 3])
@@ -111,7 +111,7 @@ class EdgeList:
         return EdgeList(index, values, self.batch * times, self.n)
 
     def masked(self, mask: Tensor) -> EdgeList:
-        """The same edges, of value zero where an end is padding: False in the booleans (batch, n)."""
+        """The same edges, with value zero where an end is padding, that is False in the booleans (batch, n)."""
         item, row, column = self.index.long()
         real = mask[item, row] & mask[item, column]
         real = real.unsqueeze(-1) if self.values.dim() == 2 else real

@@ -32,9 +32,9 @@ class Eigenspaces(NamedTuple):
 def eigenspaces(
     matrix: Tensor, tolerance: Tensor | float, solve: Callable[[Tensor], tuple[Tensor, Tensor]] = torch.linalg.eigh
 ) -> Eigenspaces:
-    """The eigenspaces of symmetric matrices (*batch, n, n); eigenvalues closer than `tolerance |matrix|` are one.
+    """The eigenspaces of symmetric matrices (*batch, n, n); eigenvalues closer than `tolerance |matrix|` count as equal.
 
-    The tolerance is a number, or (*batch, 1). What solves them returns eigenvalues, ascending, and eigenvectors.
+    The tolerance is a number, or (*batch, 1). The solver returns ascending eigenvalues, and eigenvectors.
 
     Computed in float64 and without gradient.
 
@@ -54,8 +54,8 @@ def with_gradient(axes: Tensor, matrix: Tensor, space: Tensor) -> Tensor:
     """Orthonormal eigenvectors (*batch, K, n, n) of matrices (*batch, n, n) with their gradient in the matrix.
 
     For a change dC of the matrix, eigenvector j changes by `sum_i v_i (v_i' dC v_j) / (l_j - l_i)` over the i of other
-    spaces; `space` (*batch, n) numbers them. Inside a space, where vectors are not a function of the matrix, there is
-    no change, so that all stays finite, and what is made of the projectors alone has its true gradient. It can be
+    spaces; `space` (*batch, n) numbers them. Within a space, where vectors are not a function of the matrix, there
+    is no change. So everything stays finite, and functions of the projectors alone get their true gradient. It can be
     differentiated again.
 
     >>> matrix = torch.diag(torch.tensor([3.0, 1.0])).requires_grad_()

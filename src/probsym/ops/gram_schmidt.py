@@ -13,12 +13,12 @@ TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8}
 def gram_schmidt(features: Tensor, noise: Tensor | None = None) -> Tensor:
     """Orthonormalise the columns of Z (*batch, d, k), k <= d, from the first to the last.
 
-    Each column loses its projection on those before it, twice, so that the result is orthonormal to rounding
-    however close to dependent the columns are. `gram_schmidt(Q Z) = Q gram_schmidt(Z)` for orthogonal Q.
+    The projection of each column onto those before it is subtracted twice, so the result is orthonormal to rounding
+    however nearly dependent the columns are. `gram_schmidt(Q Z) = Q gram_schmidt(Z)` for orthogonal Q.
 
-    A column whose remainder is below 1e-8 |Z| (float32: 1e-4 |Z|) is replaced by the same column of `noise`,
-    (*batch, d, k), Gaussian: then the completion is uniform, and equivariant if the noise is moved along. The
-    replaced column gets no gradient. Without noise such features raise `RankError`. Half precisions are computed and
+    A column whose remainder is shorter than 1e-8 |Z| (float32: 1e-4 |Z|) is replaced by the same column of `noise`,
+    Gaussian (*batch, d, k): the completion is then uniform, and equivariant if the noise moves with the input. A
+    replaced column gets no gradient. Without noise such a column raises `RankError`. Half precision is computed and
     returned in float32.
 
     >>> gram_schmidt(torch.tensor([[3.0, 1.0], [0.0, -2.0]]))

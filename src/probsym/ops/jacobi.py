@@ -17,13 +17,13 @@ MORE_SWEEPS = 3
 def jacobi(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues (*batch, d), ascending, and eigenvectors (*batch, d, d), columns, of symmetric matrices; d up to 8.
 
-    They are those of `torch.linalg.eigh`, to rounding, up to signs and to the basis where eigenvalues repeat. On a GPU
-    the host waits for that; this is a fixed sequence of tensor operations, which can be captured as a CUDA graph.
-    Without gradient.
+    They agree with `torch.linalg.eigh` to rounding, up to signs and the choice of basis where eigenvalues repeat. On a
+    GPU, `eigh` makes the host wait; this is a fixed sequence of tensor operations, which can be captured as a CUDA
+    graph. Without gradient.
 
     A sweep turns every pair of columns p, q once, by the angle that makes `a_pq` zero: `tan 2t = 2 a_pq / (a_qq -
-    a_pp)`, in which no scale is left. Entries below rounding stay: to turn by them would mix repeated eigenvalues for
-    ever.
+    a_pp)`, which does not depend on scale. Entries below rounding are left: rotating by them would mix repeated
+    eigenvalues for ever.
 
     >>> values, vectors = jacobi(torch.tensor([[2.0, 1.0], [1.0, 2.0]], dtype=torch.float64))
     >>> values.round(decimals=9).tolist(), vectors.abs().round(decimals=4).tolist()

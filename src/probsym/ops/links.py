@@ -11,7 +11,7 @@ from probsym.ops.edge_list import EdgeList, Input, numbers
 def weights(pairs: Input, dtype: torch.dtype, *, absolute: bool = True) -> Input:
     """One number for every pair: (batch, n, n) as it is, the absolute values of (batch, n, n, c) summed over c.
 
-    Of edges in one place each counts by itself. Without `absolute`, signed values are summed.
+    Several edges at one place count separately. Without `absolute`, signed values are summed.
     """
     pairs = pairs.to(dtype)
     if len(pairs.shape) == 3:
@@ -31,7 +31,7 @@ def among_real(links: Input, mask: Tensor | None) -> Input:
 
 
 def with_loops(links: Input) -> Input:
-    """Links with 1 more from every item to itself."""
+    """Links plus the identity: a loop of weight 1 from every item to itself."""
     if not isinstance(links, EdgeList):
         return links + torch.eye(links.shape[-1], dtype=links.dtype, device=links.device)
     item = torch.arange(links.batch, device=links.device).repeat_interleave(links.n)

@@ -1,4 +1,4 @@
-"""Batch normalisation that padding does not enter, and that several processes compute as one."""
+"""Batch normalisation that ignores padding, with statistics shared by all processes."""
 
 import math
 from typing import Any
@@ -13,10 +13,10 @@ from probsym.errors import MaskError, RangeError, ShapeError
 class MaskedBatchNorm(nn.Module):
     """`weight (x - mean) / sqrt(var + eps) + bias` in each channel, with mean and variance over the real rows.
 
-    Shapes: x (..., channels), mask booleans that broadcast to x's leading axes, True where real. The statistics are
-    those of the batch in training, of all processes' batches together where training is distributed, and running
-    ones in evaluation (variance unbiased, as in torch). Where one row is real or none, nothing is divided by zero and
-    the running variance stays as it is. Padding comes out finite, whatever it held.
+    Shapes: x (..., channels), mask booleans that broadcast to x's leading axes, True where real. In training
+    the statistics are those of the batch, or of all processes' batches together if training is distributed; in
+    evaluation they are running ones (variance unbiased, as in torch). With at most one real row, nothing is divided by
+    zero and the running variance is not updated. The output on padding is finite, whatever the input there.
 
     >>> norm = MaskedBatchNorm(1)
     >>> x, real = torch.tensor([[1.0], [3.0], [float("nan")]]), torch.tensor([True, True, False])

@@ -10,7 +10,7 @@ from probsym.errors import ShapeError
 
 @torch.library.custom_op("probsym::moments", mutates_args=())
 def moments(left: Tensor, right: Tensor, axes: Sequence[int], n: int) -> Tensor:
-    """`M[r, i, j]`, the sum of left * right over all entries with i and j on an axis, and then over the axes.
+    """`M[r, i, j]`: products of left at i and right at j on an axis, summed over all other axes, then over the axes.
 
     Shapes: left and right (rows, ..., n, ...) alike, in low precision; the result is float32 (rows, n, n). Products of
     numbers in low precision are exact in float32, so nothing is lost but by summing. For an axis right after the

@@ -14,10 +14,10 @@ from probsym.ops.permute import inverted, kept, moved, resolve_axes
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """Permutations as an index (*batch, n), `index[j]` the place of the item at position j, and a mask of real items.
+    """Permutations, where `index[j]` is the place of the item at position j, (*batch, n), and a mask of real items.
 
-    `mask` broadcasts to the index; where it is given, the order puts real items first and padding last, and what is
-    moved has zeros for padding.
+    `mask` broadcasts to the index; if given, the order puts real items first and padding last, and padding is zero in
+    everything that is moved.
 
     >>> order = Order(torch.tensor([2, 0, 1]), torch.tensor([True, False, True]))
     >>> order.sort(torch.tensor([10.0, 20.0, 30.0])).tolist()
@@ -30,23 +30,23 @@ class Order:
     mask: Tensor | None = None
 
     def sort(self, x: Tensor, axis: int | Sequence[int] = -1, *, zeroed: bool = False) -> Tensor:
-        """Bring the items of x into their order, padding last and zero: `P' x` along each given axis.
+        """Sort the items of x, with padding last and zero: `P' x` along each given axis.
 
-        x is (*batch, ...); a batch axis of size 1 is shared by the draws. `zeroed` says that it has zeros for padding
-        already, which saves a pass over it.
+        x is (*batch, ...); a batch axis of size 1 is shared by the draws. `zeroed` says that its padding is
+        already zero, which saves a pass over it.
         """
         axes = resolve_axes(x, self.index, axis)
         return self._relaxed(moved(x, self.index, axes, None if zeroed else self.mask), axes, outwards=False)
 
     def unsort(self, y: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
-        """Bring items that are in order back to their places, padding zero: `P y` along each given axis."""
+        """Move sorted items back to their places, with padding zero: `P y` along each given axis."""
         axes = resolve_axes(y, self.index, axis)
         batch = self.index.dim() - 1
         y = kept(y.expand(*self.index.shape[:batch], *y.shape[batch:]), self.sorted_mask(), axes)
         return moved(self._relaxed(y, axes, outwards=True), inverted(self.index), axes)
 
     def sorted_mask(self) -> Tensor | None:
-        """The mask of positions: as many real items as there are, all in front."""
+        """The mask after sorting: True at the first positions, as many as there are real items."""
         if self.mask is None:
             return None
         return torch.arange(self.mask.shape[-1], device=self.mask.device) < self.mask.sum(-1, keepdim=True)
@@ -59,5 +59,5 @@ class Order:
         return replace(self, index=self.index[:, start:stop], mask=mask)
 
     def _relaxed(self, x: Tensor, axes: tuple[int, ...], outwards: bool) -> Tensor:
-        """What a subclass does to items that were just brought into order, or, `outwards`, before they go back."""
+        """What a subclass does to items that were just sorted or, with `outwards`, are about to be moved back."""
         return x

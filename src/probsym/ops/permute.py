@@ -23,8 +23,8 @@ BLOCK = 1 << 20
 def descending(scores: Tensor, mask: Tensor | None = None, ties: Tensor | None = None) -> Tensor:
     """The index that sorts scores (*batch, n) in descending order, real entries first, padding last.
 
-    Exactly tied scores are ordered by descending `ties`, and by place where those tie too or are not given.
-    Padding keeps its order of places, whatever its scores are.
+    Exactly tied scores are ordered by descending `ties`, and keep their order where those tie too or are not given.
+    Padding keeps its order, whatever its scores are.
 
     >>> descending(torch.tensor([0.3, 9.0, 0.7]), mask=torch.tensor([True, False, True]))
     tensor([2, 0, 1])
@@ -102,7 +102,7 @@ def invert(index: Tensor) -> Tensor:
 
 
 def inverted(index: Tensor) -> Tensor:
-    """`invert` of what is known to be a permutation."""
+    """`invert` for an index that is known to be a permutation."""
     places = torch.arange(index.shape[-1], device=index.device).expand(index.shape)
     return index.scatter(-1, index, places)
 
@@ -110,9 +110,9 @@ def inverted(index: Tensor) -> Tensor:
 def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor | None = None) -> Tensor:
     """`y[..., j, ...] = x[..., p[j], ...]` along `axis`, or along each of several axes; differentiable in x.
 
-    Shapes: x (*batch, ..., n, ...), index (*batch, n); the result has the index's batch axes. Items of x for which
-    the booleans `keep`, broadcast to the index, are False are read as zero. An index that is no permutation has another
-    gradient than this one: on the CPU it is refused.
+    Shapes: x (*batch, ..., n, ...), index (*batch, n); the result has the index's batch axes. Items of x where
+    `keep`, booleans that broadcast to the index, is False are read as zero. The index must be a permutation, or the
+    gradient would be wrong; this is checked on the CPU only.
 
     >>> take(torch.tensor([10, 20, 30]), torch.tensor([2, 0, 1]))
     tensor([30, 10, 20])
@@ -126,7 +126,7 @@ def take(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor 
 
 
 def moved(x: Tensor, index: Tensor, axis: int | Sequence[int] = -1, keep: Tensor | None = None) -> Tensor:
-    """`take` by what is known to be a permutation."""
+    """`take` by an index that is known to be a permutation."""
     axes = resolve_axes(x, index, axis)
     if torch.is_grad_enabled() and x.requires_grad and not transformed():
         return _Take.apply(x, index, axes, keep)

@@ -6,7 +6,7 @@ import torch
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """Without autocast. Where there is none nothing is done, so that an exported graph has nothing of it either.
+    """Turn autocast off. If it is off already, nothing is done, so an exported graph contains no trace of it.
 
     >>> with torch.autocast("cpu", torch.bfloat16), full_precision(torch.device("cpu")):
     ...     (torch.ones(1, 1) @ torch.ones(1, 1)).dtype

@@ -19,8 +19,8 @@ def random_numbers(
 ) -> Tensor:
     """Independent numbers: standard normal, or else uniform on [0, 1).
 
-    Without a generator none is named: compilers cannot make numbers of changing shapes with `generator=None`.
-    A `Seeded` one takes the first two axes of the shape for batch items and draws.
+    Without a generator, the argument is left out: compilers do not support `generator=None` for dynamic shapes.
+    A `Seeded` generator reads the first two axes of the shape as batch items and draws.
     """
     if isinstance(generator, Seeded):
         return generator.numbers(shape, normal=normal, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Ranks of numbers that carry rounding errors: what is close counts as equal."""
+"""Ranks of numbers with rounding errors: close numbers count as equal."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Tensors through which no gradient goes, and which say so when one is asked for."""
+"""Tensors that raise an error if a gradient is to pass through them."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from probsym.ops.transforms import needs_gradient
 
 
 def refused_gradient(message: str, tensors: tuple[Tensor, ...], *sources: Tensor) -> tuple[Tensor, ...]:
-    """The tensors as they are; if one of the sources is to get a gradient, a backward pass raises `DerivativeError`.
+    """The tensors unchanged; if one of the sources needs a gradient, a backward pass raises `DerivativeError`.
 
     >>> (y,) = refused_gradient("Expected no gradient (got one)", (torch.ones(2),), torch.ones(2, requires_grad=True))
     >>> try:

@@ -1,4 +1,4 @@
-"""Random numbers that belong to the seed of each batch item, in place of those of a generator."""
+"""Random numbers determined by the seed of each batch item, in place of a generator."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from probsym.ops.counter_rng import counter_normal, counter_uniform
 
 
 class Seeded:
-    """A source of numbers (B, K, ...) that are a function of an item's seed, the draw and the entry, and of no more.
+    """A source of random numbers (B, K, ...) that depend only on an item's seed, the draw and the entry.
 
-    `seeds` are int64 (B,), `start` is the number of the first draw. Whatever is asked for next has numbers of its own,
-    so what is asked must come in the same order for every batch.
+    `seeds` are int64 (B,), `start` is the number of the first draw. Each request gets
+    numbers of its own, so requests must come in the same order for every batch.
 
     >>> both = Seeded(torch.tensor([7, 3])).numbers((2, 4, 5), normal=True, dtype=torch.float32)
     >>> alone = Seeded(torch.tensor([3]), start=1).numbers((1, 3, 5), normal=True, dtype=torch.float32)
@@ -29,7 +29,7 @@ class Seeded:
         self._asked = [0]  # shared with what `along` returns
 
     def along(self, real: Tensor | None) -> Seeded:
-        """The same source for entries some of which are padding, which is not counted; `real` is (B, ...)."""
+        """The same source for entries with padding, which is skipped in the count; `real` is (B, ...)."""
         found = copy.copy(self)
         found._real = real
         return found

@@ -1,4 +1,4 @@
-"""Self-attention among few tokens, where moving numbers about costs more than the products."""
+"""Self-attention among few tokens, where moving data in memory costs more than the products."""
 
 from importlib.util import find_spec
 from typing import Any
@@ -16,16 +16,17 @@ TRITON = find_spec("triton") is not None
 
 
 def short_attention(packed: Tensor, heads: int, seen: Tensor | None = None) -> Tensor:
-    """Softmax attention of every token to those of its own sequence.
+    """Softmax attention of every token to the tokens of its own sequence.
 
-    On an NVIDIA GPU, for up to 64 tokens, heads of up to 128 numbers and less than float64, one kernel reads queries,
-    keys and values where they lie and writes the output where it belongs, and one kernel comes back, computing the
-    shares again; there are no second derivatives then. Otherwise it is two matrix products and a softmax.
+    On an NVIDIA GPU, for up to 64 tokens, heads of up to 128 numbers and dtypes below float64, the forward pass is one
+    kernel that reads queries, keys and values in place and writes the output in its final layout. The backward pass is
+    one kernel too, which recomputes the attention weights; second derivatives are not available then. Otherwise it is
+    two matrix products and a softmax.
 
     Args:
-        packed: queries, keys and values, (rows, tokens, 3 * width), each `width` numbers, head by head.
-        heads: how many.
-        seen: which tokens are attended to, booleans (rows, tokens). Where none is, the output is zero.
+        packed: queries, keys and values, (rows, tokens, 3 * width); each has `width` numbers, head by head.
+        heads: number of attention heads.
+        seen: which tokens are attended to, booleans (rows, tokens). In a row without any, the output is zero.
 
     Returns:
         (rows, tokens, width).
@@ -42,7 +43,7 @@ def short_attention(packed: Tensor, heads: int, seen: Tensor | None = None) -> T
 
 
 def shares(queries: Tensor, keys: Tensor, seen: Tensor | None = None) -> Tensor:
-    """How much each query (rows, heads, tokens, size) takes of each key; nothing where no token is seen."""
+    """The attention weights of each query (rows, heads, tokens, size) on each key; zero if no token is seen."""
     scores = (queries * queries.shape[-1] ** -0.5) @ keys.mT
     if seen is None:
         return scores.softmax(-1)

@@ -20,15 +20,15 @@ def sinkhorn(
 ) -> tuple[Tensor, Tensor]:
     """Vectors a, b such that `diag(a) K diag(b)` is nearly doubly stochastic, `K[r, j] = exp(-k |z_r - z_j|)`.
 
-    Alternating: rows are normalised, then columns, `iterations` times; starting from b = 1 both are the one
-    map `w <- 1 / (K w)`, since K is symmetric. Symmetric: `w <- sqrt(w / (K w))`, `iterations` times, a = b.
+    By default, rows are normalised, then columns, `iterations` times, from b = 1; since K is symmetric, both steps are
+    the same map `w <- 1 / (K w)`. If `symmetric`, `w <- sqrt(w / (K w))` is applied `iterations` times, and a = b = w.
 
     Args:
         points: z (rows, n), descending.
         rate: k (rows,), positive.
-        real: (rows, n) booleans, True first; K is the identity on the rest.
-        iterations: how often.
-        symmetric: which of the two.
+        real: (rows, n) booleans, real points (True) first; K is the identity on the rest.
+        iterations: number of iterations.
+        symmetric: which of the two schemes to use.
 
     Returns:
         a and b, each (rows, n), differentiable in points and rate.

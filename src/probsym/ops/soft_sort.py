@@ -29,28 +29,28 @@ def soft_sort(
     soft: bool = False,
     relax: bool | None = None,
 ) -> SoftSort:
-    """Order items by descending score, so that gradients reach the scores.
+    """Sort items by descending score, with a gradient for the scores.
 
     Forward, tensors are moved by the permutation P that sorts the scores: sort and gather, no matrix.
-    Backward, P is replaced by `P^ = Sinkhorn(-|z 1' - 1 sort(z)'| / tau)`, where z are the scores over their
-    norm and Sinkhorn normalises rows, then columns, `iterations` times. Memory is O(n) a draw: P^ is a scaled
-    exponential kernel on the sorted line, and is never built; but on a GPU under autocast it is, for arrays that are
-    as large themselves.
+    Backward, P is replaced by `P^ = Sinkhorn(-|z 1' - 1 sort(z)'| / tau)`, where z are the scores divided
+    by their norm and Sinkhorn normalises rows, then columns, `iterations` times. Memory is O(n) per draw: P^ is a
+    scaled exponential kernel on the sorted line and is never built, except on a GPU under autocast, for arrays that are
+    at least as large.
 
-    Where scores tie exactly, the derivative of |z_r - z_j| is that of z_r - z_j if r is placed before j: the
-    one-sided derivative that keeps the order at hand.
+    Where scores tie exactly, the derivative of |z_r - z_j| is taken as that of z_r - z_j if r is placed before j: the
+    one-sided derivative that keeps the current order.
 
     Args:
         scores: (*batch, n), floating.
-        mask: booleans that broadcast to the scores, True where real. Padding is placed last and stays zero.
-        ties: (*batch, n) numbers that order exactly tied scores, larger first. None: by place.
+        mask: booleans that broadcast to the scores, True for real items. Padding is placed last and is zero.
+        ties: (*batch, n) numbers that order exactly tied scores, larger first. If None, ties keep their order.
         tau: temperature of the relaxation, positive.
-        iterations: Sinkhorn iterations, a row and a column normalisation each (symmetric: one scaling each).
+        iterations: Sinkhorn iterations, each a row and a column normalisation (with `symmetric`, one scaling).
         unit: what tau is measured in: the "norm" of the scores, as in the paper, or the mean "gap" between
             neighbours, which keeps the relaxation equally sharp for every n.
-        symmetric: scale by w <- sqrt(w / (K w)) on both sides instead; converges in fewer steps.
-        soft: apply P^ itself instead of P; the gradient is then exact, but items are blended.
-        relax: whether to prepare the gradient. None: if grad mode is on and the scores require it.
+        symmetric: scale both sides by w <- sqrt(w / (K w)) instead, which converges in fewer steps.
+        soft: apply P^ itself in the forward pass too; the gradient is then exact, but items are blended.
+        relax: whether to prepare the gradient. If None, only if grad mode is on and the scores require it.
 
     >>> scores = torch.tensor([0.1, 0.9, 0.5], requires_grad=True)
     >>> order = soft_sort(scores, tau=0.1)
@@ -83,8 +83,8 @@ def soft_sort(
 class SoftSort(Order):
     """A batch of sorting permutations; made by `soft_sort`.
 
-    `relaxation` is what carries the gradient to the scores; None at evaluation, where no Sinkhorn is run. What `sort`
-    returns is needed for the gradient, so it must not be changed in place.
+    `relaxation` carries the gradient to the scores; it is None in evaluation, where no Sinkhorn is run. The result of
+    `sort` is needed for the gradient, so do not change it in place.
     """
 
     scores: Tensor
@@ -93,13 +93,13 @@ class SoftSort(Order):
     relaxation: Relaxation | None = None
 
     def entropy(self) -> Tensor:
-        """Row entropy plus column entropy of P^, mean over the real items: (*batch,)."""
+        """Row entropy plus column entropy of P^, averaged over the real items: (*batch,)."""
         count = self.index.shape[-1] if self.mask is None else self.mask.sum(-1).clamp(min=1)
         total = relaxation.entropy(self.prepared()).to(self.scores.dtype)
         return 2 * total.view(self.index.shape[:-1]) / count
 
     def matrix(self) -> Tensor:
-        """P^ itself, (*batch, n, n): rows are places, columns positions. For small n."""
+        """P^ itself, (*batch, n, n): rows are places before sorting, columns positions after it. For small n."""
         n = self.index.shape[-1]
         identity = torch.eye(n, dtype=self.scores.dtype, device=self.scores.device).expand(*self.index.shape, n)
         order = replace(self, soft=True, relaxation=self.prepared())

@@ -13,12 +13,12 @@ R = TypeVar("R")
 
 
 def traced() -> bool:
-    """Whether tensors may stand for others, without numbers to look at: compiled, exported or transformed."""
+    """Whether tensors may have no readable values, because code is compiled, exported or transformed."""
     return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None or transformed()
 
 
 def transformed() -> bool:
-    """Whether a transform of torch.func is at work, such as grad or vmap."""
+    """Whether a transform of torch.func is active, such as grad or vmap."""
     return torch._C._are_functorch_transforms_active()
 
 
@@ -51,7 +51,7 @@ def eagerly(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def needs_gradient(*tensors: Tensor) -> bool:
-    """Whether a gradient is to reach one of the tensors, through any transform that is at work.
+    """Whether one of the tensors needs a gradient, through any active transform.
 
     >>> needs_gradient(torch.ones(2)), needs_gradient(torch.ones(2), torch.ones(2, requires_grad=True))
     (False, True)

@@ -28,19 +28,19 @@ def assert_group_laws(
 ) -> None:
     """Check that a group obeys its laws on random elements, and raise `AssertionError` naming the first that fails.
 
-    Closure, associativity, identity and inverse; that `act` is an action, linear (affine on points) and the one
-    that `matrix` describes, on every kind of axis; that Haar samples are elements; that `project` gives elements
-    and follows every element; that `elements` lists a finite group; that elements leave the noise alone which
-    `noise_laws` names; that `opposite` follows every element; that a `quadrature` rule is as invariant as the group;
-    that `renaming` says where `act` brings items; that translations stand apart from the rest.
+    It checks closure, associativity, identity and inverse; that on every kind of axis `act` is an action, is linear
+    (affine on points) and agrees with `matrix`; that Haar samples are elements; that `project` returns elements and is
+    equivariant; that `elements` lists each element of a finite group once; that elements leave the laws in `noise_laws`
+    unchanged; that `opposite` is equivariant; that averages by a `quadrature` rule are invariant; that `renaming`
+    agrees with `act`; and that an element is determined by its linear part and its translation.
 
     Args:
-        group: any `Group`, a user's own included.
-        size: number of items where the group does not fix it (S; the side of a square image for grids, 32 or more
-            where they are turned by any angle, of which the laws hold up to 5 % for smooth images).
+        group: any `Group`, including your own.
+        size: number of items, for groups that do not fix it, such as S. For grids, the side of a square image; use 32
+            or more if images are rotated by any angle, for which the laws hold up to 5 % on smooth images.
         batch: batch axes of the random elements.
-        dtype: of features and tensors.
-        mask: (*batch, size) for S: real items of the tensors that `project` and `haar` are asked about.
+        dtype: dtype of features and tensors.
+        mask: (*batch, size) for S: the real items, passed to `project` and `haar`.
         generator: source of all randomness; by default a fresh one with seed 0.
         tolerance: largest error allowed, relative to the values; by default 1e-9 in float64, 1e-4 in float32.
 
