@@ -158,7 +158,7 @@ class PatchTransformer(RemembersArguments, nn.Module):
             encoder: the expected shape; a checkpoint of another shape is refused. None accepts any shape.
             heads: number of attention heads, needed if there is no configuration and the shape is not that of a ViT or
                 DeiT from tiny to large; refused if it contradicts the configuration.
-            layer_norm_eps: what the norms add to the variance, if no configuration says so, or to override it.
+            layer_norm_eps: what the norms add to the variance, if no configuration gives it, or to override it.
             dropout: rate inside the encoder, on hidden tokens and attention; as in the configuration if None.
             revision, cache_dir, token, local_files_only: options for the hub.
             options: all other options of the constructor.

@@ -32,9 +32,9 @@ class Eigenspaces(NamedTuple):
 def eigenspaces(
     matrix: Tensor, tolerance: Tensor | float, solve: Callable[[Tensor], tuple[Tensor, Tensor]] = torch.linalg.eigh
 ) -> Eigenspaces:
-    """The eigenspaces of symmetric matrices (*batch, n, n); eigenvalues closer than `tolerance |matrix|` count as equal.
+    """Eigenspaces of symmetric matrices (*batch, n, n); eigenvalues closer than `tolerance |matrix|` count as equal.
 
-    The tolerance is a number, or (*batch, 1). The solver returns ascending eigenvalues, and eigenvectors.
+    The tolerance is a number, or (*batch, 1). `solve` returns ascending eigenvalues and the eigenvectors.
 
     Computed in float64 and without gradient.
 
