@@ -229,7 +229,7 @@ class Group(ABC):
         raise GroupError(f"Expected a finite group (got {self!r}, whose elements cannot be listed)")
 
     def among_real(self, listed: Tensor, mask: Tensor) -> Tensor:
-        """Listed elements on up to m items, m the most real items of any row, as elements that put real items first."""
+        """Turn elements listed for m items into elements that put the at most m real items of each row first."""
         self._lacks("among_real")
 
     def opposite(self, g: Tensor, mask: Tensor | None = None) -> Tensor:

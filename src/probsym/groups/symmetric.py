@@ -25,8 +25,8 @@ MOST_STRATIFIED = 7
 class S(OfItems):
     """The symmetric group on the n items of an axis.
 
-    An element is an index p (*batch, n): p[j] is the place in x of the item that its inverse moves to
-    position j. So `act(inverse(p), x) = x[p]`, `matrix(p)[p[j], j] = 1` and `compose(p, q) = p[q]`.
+    An element is an index p (*batch, n): p[j] is the place in x of the item that the inverse of p
+    moves to position j. So `act(inverse(p), x) = x[p]`, `matrix(p)[p[j], j] = 1` and `compose(p, q) = p[q]`.
 
     With a mask, `haar` and `project` return permutations that put the real items first, in an order that is
     drawn or given by the scores, and the padding last in its original order.

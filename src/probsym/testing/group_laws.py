@@ -32,7 +32,7 @@ def assert_group_laws(
     (affine on points) and agrees with `matrix`; that Haar samples are elements; that `project` returns elements and is
     equivariant; that `elements` lists each element of a finite group once; that elements leave the laws in `noise_laws`
     unchanged; that `opposite` is equivariant; that averages by a `quadrature` rule are invariant; that `renaming`
-    agrees with `act`; and that an element is determined by its linear part and its translation.
+    agrees with `act`; and that an element is determined by its linear part and translation.
 
     Args:
         group: any `Group`, including your own.
