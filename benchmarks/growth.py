@@ -117,7 +117,9 @@ def training_step(setting: str, sampler: str, n: int, device: torch.device) -> C
     if setting == "graphs":
         upper = (torch.rand(1, n, n, device=device) < 4 / n).float().triu(1)
         inputs.append(upper + upper.mT)
-    model = Symmetrized(Form(n, channels), signature, bound, makers[sampler](), samples=DRAWS).to(device)
+    made = makers[sampler]()
+    samples = 1 if made.lists_elements else DRAWS
+    model = Symmetrized(Form(n, channels), signature, bound, made, samples).to(device)
 
     def run() -> None:
         model.zero_grad(set_to_none=True)

@@ -79,7 +79,8 @@ MASK = torch.tensor([[True, True, False, True, True], [False, True, True, True, 
 
 def model_of(sampler: str, term: str = "n n", dtype: torch.dtype = torch.float64, **options: Any) -> Symmetrized:
     base = Sums(1 if term == "n n" else 3)
-    model = Symmetrized(base, f"n c, {term} -> ", {"n": S}, SAMPLERS[sampler](), samples=4, **options)
+    samples = 1 if sampler in ("enumerate", "energy") else 4  # they have a number of their own
+    model = Symmetrized(base, f"n c, {term} -> ", {"n": S}, SAMPLERS[sampler](), samples, **options)
     return model.to(dtype)
 
 

@@ -75,7 +75,9 @@ def forgotten_inverse_on_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
             key: batch.signature.groups[key].inverse(one) if isinstance(one, Tensor) else one
             for key, one in self.carriers.items()
         }
-        return Draw(self.count, self.elements, back)._move(batch, batch.signature.outputs, outputs, undo=False)
+        turned = Draw(self.count, self.elements, back)
+        terms = zip(batch.signature.outputs, outputs, strict=True)
+        return tuple(turned._moved(batch, term, y, turned._turns(), undo=False) for term, y in terms)
 
     monkeypatch.setattr(Draw, "apply", apply)
 

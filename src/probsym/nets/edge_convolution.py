@@ -44,7 +44,7 @@ class EdgeConvolution(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None, scalars: Tensor | None = None) -> Tensor:
         # compilers and torch.func find out for themselves what to keep; the backward passes of our own are not for them
         derived = traced()
-        if x.device.type == "cpu" and not derived:
+        if _may_look(x) and not derived:
             return self._looking(x, mask, scalars)
         index, edges = nearest(x.detach(), mask, self.neighbours)
         if index is not None:
@@ -78,6 +78,11 @@ class EdgeConvolution(nn.Module):
             factor = self.factor.bias
         ends = [_ends(*one, edges.places) for one in maps]
         return pooled_edges(self.edge, self.pool, factor, x, edges, ends).index_select(1, order.argsort())
+
+
+def _may_look(x: Tensor) -> bool:
+    """Whether numbers can be read without waiting for a device."""
+    return x.device.type == "cpu"
 
 
 def _among_all(index: Tensor) -> Tensor:

@@ -94,7 +94,7 @@ class Frame(Sampler):
         return f"kind={self.kind!r}, reads={self.reads}, exact={self.exact}, weighted={self.weighted}"
 
     def uses_samples(self, signature: Signature) -> bool:
-        return not self.exact or (not self.weighted and self._plan(signature)[0] in ("laplacian", "sort"))
+        return not self.exact or (not self.weighted and self._plan(signature)[0] in ("laplacian", "colours", "sort"))
 
     def drawing(self, samples: int) -> Sampler:
         if self.weighted:
