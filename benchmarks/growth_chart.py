@@ -5,8 +5,6 @@ Run: python benchmarks/growth_chart.py RESULT [RESULT ...] --out FILE. Of two re
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
 from pathlib import Path
@@ -16,8 +14,8 @@ from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.charts import draw_files
 from probsym.lab.colours import COLOURS
-from probsym.lab.pictures.picture import save
 
 ROWS = {"seconds": ("seconds", 1.0), "bytes": ("MiB", 2.0**20)}
 
@@ -52,14 +50,5 @@ def chart(results: list[dict[str, Any]]) -> Figure:
     return figure
 
 
-def main() -> None:
-    """Draw results from files."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("results", type=Path, nargs="+")
-    parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    save(chart([json.loads(file.read_text()) for file in given.results]), given.out)
-
-
 if __name__ == "__main__":
-    main()
+    draw_files(chart, __doc__)
