@@ -78,7 +78,8 @@ def main() -> None:
     arguments = parser.parse_args()
     device = arguments.device
     if arguments.memory:
-        print(memory_of(*arguments.memory, device))
+        sampler, form = arguments.memory
+        print(memory_of(sampler, form, device))
         return
     result: dict[str, object] = {"benchmark": "draws_in_parts", "batch": BATCH, "items": ITEMS}
     for sampler in SAMPLERS:

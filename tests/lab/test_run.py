@@ -12,6 +12,7 @@ import torch
 from probsym.errors import ProbsymError, RunError
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.run import Options, _same_error, load_run, make_fabric, read_run
+from probsym.lab.training import initial_weights, make_engine
 from tests.lab.cases import CPU, PS, SEPARATION, metrics_of, run_quietly
 
 
@@ -39,6 +40,19 @@ def test_mixed_precision_trains(tmp_path: Path) -> None:
     (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=options)
     assert found["precision"] == "bf16-mixed"
     assert found["metrics"]["test_loss"] > 0
+
+
+@pytest.mark.parametrize(("precision", "trained"), [("32-true", "highest"), ("tf32", "high"), ("bf16-mixed", "high")])
+def test_products_of_float32_are_exact_in_evaluation(precision: str, trained: str) -> None:
+    engine = make_engine(PS, PS.settings, make_fabric(replace(CPU, precision=precision)))
+    seen = list[str]()
+    assert isinstance(engine.model.base, torch.nn.Module)
+    engine.model.base.register_forward_hook(lambda *_: seen.append(torch.get_float32_matmul_precision()))
+    engine.start(initial_weights(PS, PS.settings, 0))
+    engine.train_step(engine.order(0, 0)[0], 0, 0)
+    engine.evaluate(engine.data.valid, 0, "validation")
+    assert seen[0] == torch.get_float32_matmul_precision() == trained
+    assert set(seen[1:]) == {"highest"}
 
 
 def test_a_run_goes_on_in_no_other_precision(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -274,7 +274,7 @@ class Engine:
         def outputs(index: Tensor) -> Tensor:
             batch = part.take(index)
             inputs, differentiates = self._inputs(batch), self.task.differentiates is not None
-            with nullcontext() if self.settings.float32_evaluation else self.fabric.autocast():
+            with _float32() if self.settings.float32_evaluation else self.fabric.autocast():
                 noise = self._noise(self.model, batch, samples)
                 drawn = {} if noise is None else {"noise": noise, "index": batch.ids}
                 with torch.set_grad_enabled(differentiates):
@@ -287,3 +287,14 @@ class Engine:
         if key not in self._evaluations:
             self._evaluations[key] = Captured(outputs, index, self.generator)
         return self._evaluations[key]
+
+
+@contextmanager
+def _float32() -> Iterator[None]:
+    """Products of float32 matrices in float32, whatever the run's precision."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

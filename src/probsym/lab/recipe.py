@@ -62,7 +62,7 @@ class Settings:
     validate_every: int = 1
     """Epochs from one validation to the next; the last epoch is always validated."""
     float32_evaluation: bool = True
-    """Whether a run in low precision is validated and tested in float32."""
+    """Whether a run in low precision, TF32 included, is validated and tested in float32."""
     eval_patch_dropout: float = 0.0
     """Share of patches that a patch transformer leaves out in validation and testing too."""
     token_std: float | None = None

@@ -54,7 +54,8 @@ class Options:
         device: "cpu", "cuda" or "auto".
         processes: that train together, each on its own device or core; None for as many as torchrun or srun started,
             or one.
-        precision: "32-true"; "tf32", the same with TF32 products where the device has them; or "bf16-mixed".
+        precision: "32-true"; "tf32", the same with TF32 products where the device has them; or "bf16-mixed", bfloat16
+            where autocast has it, and TF32 products elsewhere.
         compile, capture: as for `Engine`.
         checkpoint_every: seconds, as for `Training`.
         keep_every: epochs, as for `Training`; a run that was interrupted goes on as it began.
@@ -98,7 +99,7 @@ def make_fabric(options: Options) -> Fabric:
 
 
 def _set_products(options: Options) -> None:
-    torch.set_float32_matmul_precision("high" if options.precision == "tf32" else "highest")
+    torch.set_float32_matmul_precision("highest" if options.precision == "32-true" else "high")
 
 
 def run(
