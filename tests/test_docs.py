@@ -130,9 +130,7 @@ def test_the_code_about_training_runs_in_a_loop_in_lightning_and_in_hugging_face
 @pytest.mark.slow
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
 @pytest.mark.parametrize("sharded", [False, pytest.param(True, marks=IN_CI)])
-def test_loops_in_two_processes_end_as_in_one(
-    sharded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loops_in_two_processes_end_as_in_one(sharded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *loops = re.findall(r"```python\n(.*?)```", (DOCS / "processes.md").read_text(), re.S)
     precise = "import torch\ntorch.set_default_dtype(torch.float64)\n"
     (tmp_path / "train.py").write_text(precise + first + loops[sharded])
