@@ -36,9 +36,9 @@ def test_coupled(setting: str, sampler: str, masking: str, dtype: torch.dtype) -
 
 @pytest.mark.parametrize(("setting", "sampler", "masking"), LAWS)
 def test_in_distribution(setting: str, sampler: str, masking: str) -> None:
-    """Of one output, as all have the same law of elements."""
+    """Of one output, as all have the same law of elements, with enough draws to see a quarter of them stay."""
     case, generator = SETTINGS[setting], torch.Generator().manual_seed(2)
     inputs, mask = make_inputs(case, torch.float64, masking, generator)
     model = make_model(case, case.outputs[-1], sampler, torch.float64)
-    found = testing.equivariance_gap(model, *inputs, mask=mask, samples=50, generator=generator, relabellings=4999)
+    found = testing.equivariance_gap(model, *inputs, mask=mask, samples=300, generator=generator, relabellings=1999)
     assert found.p_value > 5e-4  # of a hundred cases
