@@ -74,18 +74,15 @@ SAMPLERS = (
     "Energy soft",
     "Quadrature",
 )
-MASKS = ("none", "mixed", "holes", "garbage")
 OURS = ("Frame weighted", "Energy", "Energy soft", "Quadrature")
 """Samplers made of parts that others share, which are not tested with every mask and group."""
 
 
-def masks(setting: str, sampler: str) -> tuple[str, ...]:
-    """The kinds of masks to test with."""
-    if SETTINGS[setting].maskable is None:
-        return MASKS[:1]
-    if sampler in OURS:
-        return ("none", "garbage") if setting in ("S", "E(3)") else ("none",)
-    return ("none", "garbage") if setting in ("Signs", "Icosahedral") else MASKS
+def masks(setting: str, sampler: str) -> list[tuple[str, torch.dtype]]:
+    """The kinds of masks to test with, each in one precision."""
+    everywhere = SETTINGS[setting].maskable is not None and sampler not in OURS
+    found = [("none", torch.float64), ("mixed" if everywhere else "none", torch.float32)]
+    return [*found, ("garbage", torch.float64)] if everywhere or setting in ("S", "E(3)") else found
 
 
 def applies(setting: str, sampler: str) -> bool:

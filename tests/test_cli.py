@@ -78,22 +78,6 @@ def test_names_can_be_read_where_nobody_says_how_wide_the_page_is() -> None:
         assert word in done.stdout
 
 
-@pytest.mark.slow
-def test_an_unknown_recipe_fails_with_a_suggestion_and_no_traceback() -> None:
-    done = outside("train", "exp-clasify/mlp-ps")
-    assert done.returncode == 2
-    assert "did you mean exp-classify/mlp-ps" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not done.stdout
-
-
-@pytest.mark.slow
-def test_the_report_of_all_results_from_outside(tmp_path: Path) -> None:
-    done = outside("report", "--results", str(ROOT / "results"), "--out", str(tmp_path / "report.html"))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "report.md").exists()
-
-
 # list, table, report, check
 
 
@@ -133,6 +117,12 @@ def test_table_1_has_a_row_for_every_method(call: Commands) -> None:
     methods = [row[1].strip() for row in rows]
     assert {"MLP-GA", "MLP-FA", "MLP-Canonical", "MLP-PS"} <= set(methods)
     assert "98.84" in rows[methods.index("MLP-PS")][-2]
+
+
+def test_the_report_of_all_results(call: Commands, tmp_path: Path) -> None:
+    code, _, errors = call("report", "--results", ROOT / "results", "--out", tmp_path / "report.html")
+    assert (code, errors) == (0, "")
+    assert (tmp_path / "report.md").exists()
 
 
 def test_results_and_runs_are_reported(call: Commands, tmp_path: Path) -> None:
@@ -263,6 +253,7 @@ def test_unknown_names_and_keys_exit_with_2(call: Commands, tmp_path: Path, word
 
 def test_suggestions_are_given(call: Commands, tmp_path: Path) -> None:
     assert "did you mean tiny/mlp-ps" in call("train", "tiny/mlp-sp", "--out", tmp_path)[2]
+    assert "did you mean exp-classify/mlp-ps" in call("train", "exp-clasify/mlp-ps", "--out", tmp_path)[2]
     assert "did you mean epochs" in call("train", *TINY, "--set", "epoch=1", "--out", tmp_path)[2]
 
 

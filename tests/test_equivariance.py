@@ -7,11 +7,11 @@ from probsym import testing
 from tests.symmetrized_cases import OURS, SAMPLERS, SETTINGS, applies, make_inputs, make_model, masks
 
 CASES = [
-    pytest.param(setting, sampler, masking, id=f"{setting}-{sampler}-{masking}")
+    pytest.param(setting, sampler, masking, dtype, id=f"{setting}-{sampler}-{masking}-{dtype}")
     for setting in SETTINGS
     for sampler in SAMPLERS
     if applies(setting, sampler)
-    for masking in masks(setting, sampler)
+    for masking, dtype in masks(setting, sampler)
 ]
 LAWS = [
     pytest.param(setting, sampler, masking, id=f"{setting}-{sampler}-{masking}")
@@ -23,8 +23,7 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize(("setting", "sampler", "masking"), CASES)
+@pytest.mark.parametrize(("setting", "sampler", "masking", "dtype"), CASES)
 def test_coupled(setting: str, sampler: str, masking: str, dtype: torch.dtype) -> None:
     case = SETTINGS[setting]
     generator = torch.Generator().manual_seed(1)
@@ -37,9 +36,9 @@ def test_coupled(setting: str, sampler: str, masking: str, dtype: torch.dtype) -
 
 @pytest.mark.parametrize(("setting", "sampler", "masking"), LAWS)
 def test_in_distribution(setting: str, sampler: str, masking: str) -> None:
+    """Of one output, as all have the same law of elements, with enough draws to see a quarter of them stay."""
     case, generator = SETTINGS[setting], torch.Generator().manual_seed(2)
     inputs, mask = make_inputs(case, torch.float64, masking, generator)
-    for output in case.outputs:
-        model = make_model(case, output, sampler, torch.float64)
-        found = testing.equivariance_gap(model, *inputs, mask=mask, samples=50, generator=generator, relabellings=4999)
-        assert found.p_value > 5e-4  # of several hundred cases
+    model = make_model(case, case.outputs[-1], sampler, torch.float64)
+    found = testing.equivariance_gap(model, *inputs, mask=mask, samples=300, generator=generator, relabellings=1999)
+    assert found.p_value > 5e-4  # of a hundred cases

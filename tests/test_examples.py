@@ -30,7 +30,7 @@ def _pictures() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_graphs() -> None:
-    assert runpy.run_path(str(EXAMPLES / "graphs.py"))["main"](120) > 0.7
+    assert runpy.run_path(str(EXAMPLES / "graphs.py"))["main"](60) > 0.7
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_potential(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_point_cloud() -> None:
-    assert runpy.run_path(str(EXAMPLES / "point_cloud.py"))["main"](150) < 0.3
+    assert runpy.run_path(str(EXAMPLES / "point_cloud.py"))["main"](80) < 0.3
 
 
 @pytest.mark.slow

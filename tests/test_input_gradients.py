@@ -63,13 +63,12 @@ def errors(model: Symmetrized, inputs: Sequence[Tensor], mask: object, order: in
     return float((along(*inputs) - wanted).abs() / wanted.abs().clamp(min=1e-3))
 
 
-@pytest.mark.parametrize("masking", ["none", "holes"])
 @pytest.mark.parametrize(("setting", "sampler"), CASES)
-def test_gradients_are_central_differences(setting: str, sampler: str, masking: str) -> None:
+def test_gradients_are_central_differences(setting: str, sampler: str) -> None:
     case = SETTINGS[setting]
-    inputs, mask = generic_inputs(case, masking)
     model = make_model(case, case.outputs[-1], sampler, torch.float64)
-    assert errors(model, inputs, mask) < 1e-6
+    for masking in ("none", "holes") if case.maskable else ("none",):
+        assert errors(model, *generic_inputs(case, masking)) < 1e-6, masking
 
 
 @pytest.mark.parametrize(("setting", "sampler"), CASES)

@@ -469,8 +469,7 @@ def size_of(signature: Signature, name: str) -> int:
     return (group and group.axis_size()) or NUMBERS[name]
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("batch", [(3,), (2, 3)], ids=["batch", "draws"])
+@pytest.mark.parametrize(("batch", "dtype"), [((3,), torch.float32), ((2, 3), torch.float64)], ids=["batch", "draws"])
 @pytest.mark.parametrize(("text", "groups"), LAWFUL)
 @pytest.mark.parametrize("side", ["inputs", "outputs"])
 def test_action_laws(text: str, groups: Groups, batch: tuple[int, ...], side: str, dtype: torch.dtype) -> None:

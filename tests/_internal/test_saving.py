@@ -36,6 +36,7 @@ CASES = [
     for sampler in SAMPLER_CASES
     if applies(setting, sampler) and sampler != "FromHaar"  # whose net is none of the library's
     if setting not in ("Signs", "Shift") or sampler not in ("Canonical", "Learned")  # neither is theirs
+    if setting in ("S", "E(3)", "S x SE(3)", "D(4)") or sampler in ("Haar", "Learned")  # each of both
 ]
 MADE: dict[str, Callable[[], nn.Module]] = {
     "MLP": lambda: bases.MLP([N * N + N * CHANNELS, 8, 3], "tanh", dropout=0.1),

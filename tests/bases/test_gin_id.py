@@ -10,7 +10,7 @@ from probsym import Symmetrized, bases, groups, testing
 from probsym.bases import GINID, EdgeList
 from probsym.errors import DtypeError, MaskError, RangeError, ShapeError, SignatureError
 from probsym.nets import GIN
-from probsym.samplers import Frame, Learned, Sampler
+from probsym.samplers import Learned
 from tests.bases.cases import (
     TOLERANCE,
     both_dtypes,
@@ -126,11 +126,10 @@ def test_with_identifiers_does_not() -> None:
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("identifiers", [True, False])
 @pytest.mark.parametrize("arrays", ARRAYS)
-@pytest.mark.parametrize("garbage", [1e3, torch.nan])
-def test_padding_has_no_say(arrays: str, identifiers: bool, training: bool, garbage: float) -> None:
+def test_padding_has_no_say(arrays: str, identifiers: bool, training: bool) -> None:
     model, mask = build(arrays, identifiers=identifiers).train(training), make_mask(3, 5)
     results = []
-    for junk in (0.0, garbage):
+    for junk in (0.0, torch.nan):
         inputs = fill_padding(arrays, make_inputs(arrays, 3, 5), mask, junk)
         y = at_real(model, model(*inputs, mask=mask), mask)
         results.append([y, *gradients(y, [*inputs, *model.parameters()])])
@@ -194,19 +193,14 @@ def test_parameter_count() -> None:
     assert count(GINID("n 2, n n -> 10", n=64)) == first + 2 * other + 64 * 64 + 64 + 64 * 10 + 10
 
 
-def sampler(name: str) -> Sampler:
-    return Learned(GIN(2, hidden=8, layers=2)) if name == "Learned" else Frame()
-
-
-@both_dtypes
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("output", ["k", "n k"])
-@pytest.mark.parametrize("name", ["Learned", "Frame"])
-def test_symmetrized_follows_permutations(name: str, output: str, masked: bool, dtype: torch.dtype) -> None:
+def test_symmetrized_follows_permutations(output: str, masked: bool) -> None:
     base = build(f"n 2, n n -> {output.replace('k', '3')}")
-    model = Symmetrized(base, f"n c, n n -> {output}", {"n": groups.S()}, sampler(name), samples=4).to(dtype)
-    x, links = normal(3, 5, 2, dtype=dtype), normal(3, 5, 5, dtype=dtype, seed=1)
-    links = ((links + links.mT) > 0).to(dtype)
+    sampler = Learned(GIN(2, hidden=8, layers=2))
+    model = Symmetrized(base, f"n c, n n -> {output}", {"n": groups.S()}, sampler, samples=4).double()
+    x, links = normal(3, 5, 2), normal(3, 5, 5, seed=1)
+    links = ((links + links.mT) > 0).double()
     testing.assert_equivariant(model, x, links, mask=make_mask(3, 5) if masked else None)
 
 

@@ -37,10 +37,10 @@ def asked(tree: ast.AST) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_file_outside_groups_asks_which_class_a_group_is(path: Path) -> None:
-    if "groups" not in path.relative_to(SOURCE).parts[:1]:
-        assert asked(ast.parse(path.read_text())) == []
+def test_no_file_outside_groups_asks_which_class_a_group_is() -> None:
+    files = [path for path in SOURCE.rglob("*.py") if "groups" not in path.relative_to(SOURCE).parts[:1]]
+    assert len(files) > 100
+    assert {str(path): found for path in files if (found := asked(ast.parse(path.read_text())))} == {}
 
 
 @pytest.mark.parametrize(

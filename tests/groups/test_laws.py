@@ -5,7 +5,7 @@ from probsym import groups
 from probsym.testing import assert_group_laws
 
 DTYPES = [torch.float32, torch.float64]
-BATCHES = [(), (4,), (2, 3)]
+BATCHES = [((), torch.float32), ((2, 3), torch.float64)]
 SIZES = {
     "S": [1, 2, 3, 8, 17],
     "O": [1, 2, 3, 5, 8],
@@ -47,8 +47,7 @@ def test_every_registered_group_is_tested():
     assert set(SIZES) == set(groups.GROUPS)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("batch", BATCHES, ids=str)
+@pytest.mark.parametrize(("batch", "dtype"), BATCHES, ids=str)
 @pytest.mark.parametrize(("group", "size"), list(cases()))
 def test_laws(group, size, batch, dtype):
     assert_group_laws(group, size=size, batch=batch, dtype=dtype)

@@ -86,8 +86,7 @@ def test_float32_agrees_with_float64(n):
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("masked", [True, False])
-@pytest.mark.parametrize("d", [1, 2, 3, 5])
-@pytest.mark.parametrize("n", [1, 2, 5, 20])
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (2, 3), (20, 3), (5, 1), (5, 2), (5, 3), (5, 5)])
 def test_follows_rotations_and_permutations(n, d, masked, training):
     net, q = build(hidden=24, d=d).train(training), rotation(d)
     p = torch.randperm(n, generator=torch.Generator().manual_seed(1))

@@ -66,8 +66,7 @@ def errors(matrix, values, vectors):
     return [float(one.max()) / eps for one in (off.abs(), residual, (values - wanted).abs().amax(-1) / size)]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize(("d", "dtype"), [*((d, torch.float64) for d in SIZES), (3, torch.float32), (8, torch.float32)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_eigenvectors_to_rounding(kind, d, dtype):
     matrix = matrices(kind, d, dtype)

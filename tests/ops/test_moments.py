@@ -106,11 +106,10 @@ def test_low_precision_wherever_the_axes_are(
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside the tracer of torch itself
-@pytest.mark.parametrize("draws", [1, 2])
-def test_compiled_gradient_is_the_same(monkeypatch: pytest.MonkeyPatch, draws: int) -> None:
+def test_compiled_gradient_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     scores, mask = torch.randn(3, 2, 12), torch.arange(12) < torch.tensor([12, 7, 9]).view(3, 1, 1)
-    x, weights = torch.randint(-2, 3, (3, draws, 12, 12, 3)).float(), torch.randint(-2, 3, (3, 2, 12, 12, 3)).float()
+    x, weights = torch.randint(-2, 3, (3, 1, 12, 12, 3)).float(), torch.randint(-2, 3, (3, 2, 12, 12, 3)).float()
     x.requires_grad_()
     monkeypatch.setattr(relaxation, "_low_precision", lambda x, axes: torch.bfloat16)
 

@@ -30,8 +30,8 @@ def literal(
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("iterations", [0, 1, 2, 20])
-@pytest.mark.parametrize("n", [1, 2, 7, 64, 130])
+@pytest.mark.parametrize("iterations", [0, 1, 20])
+@pytest.mark.parametrize("n", [1, 2, 64, 130])
 def test_scalings_and_gradients_are_those_of_dense_normalisation(
     n: int, iterations: int, symmetric: bool, masked: bool
 ) -> None:

@@ -64,14 +64,18 @@ def relative(found: Tensor, wanted: Tensor, floor: float = 0.0) -> float:
     return float((error - floor).clamp(min=0) / wanted.abs().max().clamp(min=1e-300))
 
 
-RANGE = [(1e-3, 1.0), (1e-2, 1.0), (0.1, 1.0), (1.0, 1.0), (1e-3, 1e-8), (1e-3, 1e8), (1.0, 1e-8), (1.0, 1e8)]
-SIZES = [1, 2, 3, 8, 64, 188, pytest.param(444, marks=pytest.mark.slow)]
+TAUS, SCALED = (1e-3, 1e-2, 0.1, 1.0), [(1e-3, 1e-8), (1e-3, 1e8), (1.0, 1e-8), (1.0, 1e8)]
+RANGE = [
+    *((n, *one) for n in (1, 2, 8, 64) for one in [*((tau, 1.0) for tau in TAUS), *SCALED]),
+    *((188, tau, 1.0) for tau in TAUS),
+    pytest.param(444, 1e-2, 1.0, marks=pytest.mark.slow),
+]
+"""Sizes, temperatures and scales of scores: one chunk, three, four and five."""
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["whole", "masked"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize(("tau", "scale"), RANGE)
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize(("n", "tau", "scale"), RANGE)
 def test_values_and_gradients_are_those_of_the_dense_form(
     n: int, tau: float, scale: float, dtype: torch.dtype, masked: bool
 ) -> None:
@@ -122,7 +126,7 @@ SOFT_USES: dict[str, Callable] = {
 @pytest.mark.parametrize("use", SOFT_USES)
 @pytest.mark.parametrize("unit", ["norm", "gap"])
 @pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("n", [1, 2, 7, 30])
+@pytest.mark.parametrize("n", [1, 2, 30])
 def test_gradcheck_of_the_soft_variant(n: int, use: str, unit: str, symmetric: bool) -> None:
     x = problem(n, torch.float64, masked=n > 2)
 
@@ -131,7 +135,7 @@ def test_gradcheck_of_the_soft_variant(n: int, use: str, unit: str, symmetric: b
         return SOFT_USES[use](order, {**x, use: tensor})
 
     tensor = x.get(use, torch.zeros((), dtype=torch.float64)).clone().requires_grad_(use in x)
-    assert torch.autograd.gradcheck(run, (x["scores"].clone().requires_grad_(), tensor), fast_mode=n > 7)
+    assert torch.autograd.gradcheck(run, (x["scores"].clone().requires_grad_(), tensor), fast_mode=n > 2)
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["whole", "masked"])

@@ -32,7 +32,7 @@ def gin(channels, dtype, seed):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("channels", [0, 1])
 @pytest.mark.parametrize("weights", [(1.0,), (0.1, 0.7)], ids=["cycle", "circulant"])
 def test_nodes_of_a_vertex_transitive_graph_are_shuffled(weights, channels, seed, dtype):

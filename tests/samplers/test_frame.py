@@ -508,7 +508,7 @@ def test_only_what_waits_has_another_solver(device, d, wanted):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("permuted", [False, True])
-@pytest.mark.parametrize("group", [groups.O(3), groups.SO(3), groups.E(3), groups.SE(3)], ids=repr)
+@pytest.mark.parametrize("group", [groups.O(3), groups.SE(3)], ids=repr)
 @pytest.mark.parametrize("solid", ["any", *SOLIDS])
 def test_frames_are_the_same_with_either_solver(solid, group, permuted, dtype, monkeypatch):
     x = torch.randn(20, 5, 3, generator=seeded()) if solid == "any" else torch.tensor(SOLIDS[solid]).unsqueeze(0)

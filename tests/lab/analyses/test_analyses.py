@@ -35,6 +35,12 @@ from tests.lab.test_results import result
 ITEMS = 4
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """A run to ask, which stays as it is."""
+    return kept_run(tmp_path_factory.mktemp("run"))
+
+
 def quiet(*_: object) -> None: ...
 
 
@@ -85,7 +91,7 @@ def averaged(keys: str = "nd") -> Symmetrized:
 
 def test_the_error_falls_as_one_over_the_draws() -> None:
     engine = engine_with(averaged())
-    rows = by_draws(engine, Questions(samples=24, repeats=200), quiet)
+    rows = by_draws(engine, Questions(samples=24, repeats=100), quiet)
     assert [row["coupling"] for row in rows[:: len(rows) // 4]] == ["independent", "antithetic", "quasi", "stratified"]
     found = {(row["coupling"], row["draws"], row["part"]): row for row in rows}
     assert {draws for _, draws, _ in found} == {1, 2, 5, 10, 20, 24}
@@ -308,10 +314,9 @@ def test_models_of_tasks_without_a_word_on_symmetry_are_asked_about_their_own() 
     assert all(row["largest"] < 1e-9 for row in rows)
 
 
-def test_fewer_examples_can_be_asked(tmp_path: Path) -> None:
-    engine = kept_run(tmp_path)
+def test_fewer_examples_can_be_asked(finished: Engine) -> None:
     for name, analysis in ANALYSES.items():
-        rows = analysis(engine, Questions(examples=4, samples=40, repeats=1), quiet)
+        rows = analysis(finished, Questions(examples=4, samples=40, repeats=1), quiet)
         assert max(row["examples"] for row in rows) == 4, name
 
 
@@ -327,7 +332,7 @@ def test_parts_without_an_example_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("name", [*ANALYSES, *STUDIES])
-def test_analyses_use_the_questions_that_they_say(name: str, tmp_path: Path) -> None:
+def test_analyses_use_the_questions_that_they_say(name: str, finished: Engine) -> None:
     used = set()
 
     class Noted(Questions):
@@ -338,7 +343,7 @@ def test_analyses_use_the_questions_that_they_say(name: str, tmp_path: Path) -> 
 
     questions = Noted(examples=3, samples=4, repeats=2)
     used.clear()  # checking them is no use
-    subject: Any = torch.device("cpu") if name in STUDIES else kept_run(tmp_path)
+    subject: Any = torch.device("cpu") if name in STUDIES else finished
     {**ANALYSES, **STUDIES}[name](subject, questions, quiet)
     assert used == set(questions_of(name, Questions()))
 

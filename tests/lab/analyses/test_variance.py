@@ -19,7 +19,7 @@ from tests.lab.cases import METHODS, PS, build, engine_of, kept_run
 def test_the_base_is_as_it_was_initialised_under_all_three(tmp_path: Path) -> None:
     engine = kept_run(tmp_path, learning_rate=0.05, dropout=0.0)
     before = {name: one.clone() for name, one in engine.model.state_dict().items()}
-    rows = by_method(engine, Questions(samples=2, repeats=400), quiet)
+    rows = by_method(engine, Questions(samples=2, repeats=150), quiet)
     assert [(row["method"], row["draws"]) for row in rows] == [
         (name, draws) for name in ("ps", "ps-initial", "ga") for draws in (1, 2)
     ]
@@ -37,11 +37,11 @@ def test_the_base_is_as_it_was_initialised_under_all_three(tmp_path: Path) -> No
     for name, sampler in {"ps": engine.model.sampler, "ps-initial": initial.sampler, "ga": Haar()}.items():
         model = Symmetrized(initial.base, str(initial.signature), initial.signature.groups, sampler).eval()
         with torch.no_grad():
-            values = model.estimate(*valid.inputs, mask=valid.mask, samples=800, keep_values=True).values.double()
+            values = model.estimate(*valid.inputs, mask=valid.mask, samples=400, keep_values=True).values.double()
         losses = torch.stack([engine.task.losses(one, valid.targets.double()) for one in values.unbind(1)])
         for draws in (1, 2):
             row = found[name, draws]
-            assert (row["examples"], row["repeats"]) == (20, 400)
+            assert (row["examples"], row["repeats"]) == (20, 150)
             assert row["output_variance"] == pytest.approx(float(values.var(1).mean()) / draws, rel=0.1)
         assert found[name, 1]["loss_variance"] == pytest.approx(float(losses.var(0).mean()), rel=0.1)
 
