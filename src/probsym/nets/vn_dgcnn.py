@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
+from torch.nn.functional import linear
 
 from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DtypeError, RangeError, ShapeError
 from probsym.groups import Group
+from probsym.nets.bent_vectors import inner
 from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask, misread
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool
@@ -188,19 +190,24 @@ class _Score(nn.Module):
         else:
             # padding is zero in x and so in what is made of it
             mean = joined.sum(2, keepdim=True) / real.sum(1).clamp_min(1)[:, None, None]
-        joined = torch.cat([joined, mean.expand_as(joined)], dim=-1)
-        standard = self.standard(self.narrower(self.narrow(joined, real), real))
-        shared, own = (_products(one, standard) for one in (joined, x))
-        if real is not None:
-            shared = torch.where(real.unsqueeze(-1), shared, -torch.inf)
-        most = shared.amax(1)
-        if real is not None:
-            most = torch.where(real.any(1, keepdim=True), most, 0)
-        for_all, for_each = self.head.weight.split(own.shape[-1], dim=-1)
-        scores = (most @ for_all.T + (own @ for_each.T).squeeze(-1)) + self.head.bias
+        standard = self.standard(self.narrower(self.narrow(joined, real, mean), real))
+        for_all, for_each = self.head.weight.view(2, -1, x.shape[0])
+        most = torch.cat([_largest(one, standard, real) for one in (joined, mean)], dim=1)
+        own = (linear(x, for_each.T) * standard).sum((0, -1))
+        scores = (most * for_all).sum((1, 2)).unsqueeze(1) + own + self.head.bias
         return scores if real is None else torch.where(real, scores, 0)
 
 
-def _products(x: Tensor, standard: Tensor) -> Tensor:
-    """All inner products at each point, (rows, n, channels * d): x (d, rows, n, channels), standard (d, rows, n, d)."""
-    return torch.einsum("drnf,drnv->rnfv", x, standard).flatten(2)
+def _largest(x: Tensor, standard: Tensor, real: Tensor | None) -> Tensor:
+    """The largest of each inner product over all points, (rows, channels, d); zero if no point is real.
+
+    Shapes: x (d, rows, n, channels) or (d, rows, 1, channels), standard (d, rows, n, d).
+    """
+    found = []
+    for z in standard.unbind(-1):
+        products = inner(x, z.unsqueeze(-1))
+        if real is not None:
+            products = torch.where(real.unsqueeze(-1), products, -torch.inf)
+        most = products.amax(1)
+        found.append(most if real is None else torch.where(real.any(1, keepdim=True), most, 0))
+    return torch.stack(found, dim=-1)
