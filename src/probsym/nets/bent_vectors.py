@@ -3,6 +3,7 @@
 Each block fits a processor's cache, and the backward pass computes the numbers a and b again, so none of them is kept.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from probsym.nets.row_blocks import row_blocks
 SLOPE = 0.2
 
 
-def inner(x: Tensor, y: Tensor) -> Tensor:
+def inner(x: Tensor | Sequence[Tensor], y: Tensor | Sequence[Tensor]) -> Tensor:
     """The inner products of vectors whose coordinates lie on the first axis."""
     total = x[0] * y[0]
     for i in range(1, len(x)):
@@ -48,7 +49,7 @@ class Bent(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, share: Tensor | None, *given: Tensor) -> Tensor:
         ctx.save_for_backward(share, *given)
-        bent = torch.empty_like(given[0])
+        bent = torch.empty_like(given[0], memory_format=torch.contiguous_format)
         for rows in row_blocks(bent.shape[1], bent[0, 0].numel()):
             q, k, *others = _at(rows, *given)
             a, b, *_ = gates(q, k, *others)
@@ -63,7 +64,7 @@ class Bent(torch.autograd.Function):
         if torch.is_grad_enabled():  # these gradients will be differentiated in their turn
             to_q, to_k, *others = _slopes(gradients[0], share, *given)
             return None, to_q, to_k, None, None, *others
-        to_q, to_k, others = torch.empty_like(given[0]), torch.empty_like(given[1]), []
+        to_q, to_k, others = torch.empty_like(given[0], memory_format=torch.contiguous_format), torch.empty_like(given[1], memory_format=torch.contiguous_format), []
         for rows in row_blocks(to_q.shape[1], to_q[0, 0].numel()):
             here = None if share is None else share[rows]
             to_q[:, rows], to_k[:, rows], *found = _slopes(gradients[0][:, rows], here, *_at(rows, *given))

@@ -36,12 +36,6 @@ class VectorLinear(nn.Linear):
         check_size(outputs, "outputs")
         super().__init__(inputs, outputs, bias=False)
 
-    def forward(self, x: Tensor, common: Tensor | None = None) -> Tensor:
-        if common is None:
-            return linear(x, self.weight)
-        own, shared = self.weight.split([x.shape[-1], common.shape[-1]], dim=1)
-        return linear(x, own).add_(linear(common, shared))
-
 
 class VectorLeakyReLU(nn.Module):
     """A linear map, batch norm of the lengths, and a leaky ReLU along a learned direction.
@@ -64,8 +58,11 @@ class VectorLeakyReLU(nn.Module):
         self.norm = MaskedBatchNorm(outputs)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, common: Tensor | None = None) -> Tensor:
-        q, k, floor = self.feature(x, common), self.direction(x, common), self.floor(x, common)
-        if x.device.type == "cpu" and not traced():
+        return self.bend(*linear_maps(x, common, self.feature.weight, self.direction.weight), self.floor(x, common), mask)
+
+    def bend(self, q: Tensor, k: Tensor, floor: Tensor, mask: Tensor | None) -> Tensor:
+        """The norm and the ReLU, given both linear maps."""
+        if q.device.type == "cpu" and not traced():
             moments = point_moments(q, mask) if self.norm.training else None
             return self.bent(q, k, floor, *self.norm.statistics(moments))
         squares, products, direction_squares = (q * q).sum(0), (q * k).sum(0), (k * k).sum(0)
@@ -133,6 +130,15 @@ class VectorMaxPool(nn.Module):
         slack = TIE[products.dtype] * _gain(self.direction).sqrt() * longest * longest.amax(-1, keepdim=True)
         chosen = products >= products.amax(0) - slack
         return chosen if mask is None else chosen & real
+
+
+def linear_maps(x: Tensor, common: Tensor | None, *weights: Tensor) -> tuple[Tensor, ...]:
+    """`[x, common] W'` for each of the weights; common (d, rows, 1, inputs) are vectors that all points have."""
+    joint = torch.cat(weights)
+    found = linear(x, joint[:, : x.shape[-1]])
+    if common is not None:
+        found = found.add_(linear(common, joint[:, x.shape[-1] :]))
+    return found.split([len(one) for one in weights], dim=-1)
 
 
 def shares(taken: Tensor, dtype: torch.dtype) -> Tensor:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
-from torch.nn.functional import linear
 
 from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
@@ -14,7 +13,7 @@ from probsym.groups import Group
 from probsym.nets.bent_vectors import inner
 from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask, misread
-from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool
+from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool, linear_maps
 from probsym.ops.gram_schmidt import TOLERANCE
 from probsym.ops.precision import full_precision
 from probsym.signature import Term
@@ -184,17 +183,17 @@ class _Score(nn.Module):
         self.head = nn.Linear(4 * h * d, 1)
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        joined = self.join(x, real)
+        for_all, for_each = self.head.weight.view(2, -1, x.shape[0])
+        q, k, own = linear_maps(x, None, self.join.feature.weight, self.join.direction.weight, for_each.T)
+        joined = self.join.bend(q, k, self.join.floor(x), real)
         if real is None:
             mean = joined.mean(2, keepdim=True)
         else:
             # padding is zero in x and so in what is made of it
             mean = joined.sum(2, keepdim=True) / real.sum(1).clamp_min(1)[:, None, None]
         standard = self.standard(self.narrower(self.narrow(joined, real, mean), real))
-        for_all, for_each = self.head.weight.view(2, -1, x.shape[0])
         most = torch.cat([_largest(one, standard, real) for one in (joined, mean)], dim=1)
-        own = (linear(x, for_each.T) * standard).sum((0, -1))
-        scores = (most * for_all).sum((1, 2)).unsqueeze(1) + own + self.head.bias
+        scores = (most * for_all).sum((1, 2)).unsqueeze(1) + (own * standard).sum((0, -1)) + self.head.bias
         return scores if real is None else torch.where(real, scores, 0)
 
 
@@ -203,9 +202,9 @@ def _largest(x: Tensor, standard: Tensor, real: Tensor | None) -> Tensor:
 
     Shapes: x (d, rows, n, channels) or (d, rows, 1, channels), standard (d, rows, n, d).
     """
-    found = []
-    for z in standard.unbind(-1):
-        products = inner(x, z.unsqueeze(-1))
+    found, coordinates = [], x.unbind(0)  # all at once, since the gradient of one alone is a tensor as large as x
+    for z in standard.unsqueeze(-2).unbind(-1):
+        products = inner(coordinates, z.unbind(0))
         if real is not None:
             products = torch.where(real.unsqueeze(-1), products, -torch.inf)
         most = products.amax(1)
