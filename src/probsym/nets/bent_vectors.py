@@ -64,7 +64,8 @@ class Bent(torch.autograd.Function):
         if torch.is_grad_enabled():  # these gradients will be differentiated in their turn
             to_q, to_k, *others = _slopes(gradients[0], share, *given)
             return None, to_q, to_k, None, None, *others
-        to_q, to_k, others = torch.empty_like(given[0], memory_format=torch.contiguous_format), torch.empty_like(given[1], memory_format=torch.contiguous_format), []
+        to_q, to_k = (torch.empty_like(one, memory_format=torch.contiguous_format) for one in given[:2])
+        others = []
         for rows in row_blocks(to_q.shape[1], to_q[0, 0].numel()):
             here = None if share is None else share[rows]
             to_q[:, rows], to_k[:, rows], *found = _slopes(gradients[0][:, rows], here, *_at(rows, *given))

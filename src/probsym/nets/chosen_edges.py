@@ -89,14 +89,14 @@ def _choices(
 def _taken(layer: Layer, floor: Tensor, real: Tensor | None, found: Sequence[Tensor]) -> Tensor:
     """Which edges (d, m, ..., channels) the pool takes, alone or with others; those found are overwritten."""
     q, k, *numbers = found
-    a, b, squares, *_ = gates(q, k, *layer.edge.floors(floor), layer.mean, layer.scale, layer.edge.norm.bias)
+    a, b, _, _, length, *_ = gates(q, k, *layer.edge.floors(floor), layer.mean, layer.scale, layer.edge.norm.bias)
     if numbers:
         factor = layer.factors(numbers[0][0])
         a, b = a.mul_(factor), b.mul_(factor)
     vectors, flat = q.mul_(a).addcmul_(k, b), k.view(-1, k.shape[-1])
     torch.mm(vectors.view(flat.shape), layer.pool.direction.weight.T, out=flat)
     # the ReLU only shortens a q
-    return layer.pool.taken(inner(vectors, k), a.abs_().mul_(squares.sqrt_()), real)
+    return layer.pool.taken(inner(vectors, k), a.abs_().mul_(length), real)
 
 
 class _Near(torch.autograd.Function):

@@ -45,6 +45,7 @@ class VectorLeakyReLU(nn.Module):
     in each channel: the part of q that points against k is scaled to a fifth. With `shared`, all channels have one k.
     Shapes: x (d, rows, n, inputs), y (d, rows, n, outputs), mask booleans (rows, n), True for what enters the norm. The
     floor is relative to the largest x of a row, or to `least` if that is larger (1 after a batch norm, 0 for inputs).
+    Vectors that all points of a row have in `common`, (d, rows, 1, inputs), are read as if appended to x.
 
     >>> VectorLeakyReLU(2, 5)(torch.rand(3, 4, 6, 2)).shape
     torch.Size([3, 4, 6, 5])
@@ -58,7 +59,8 @@ class VectorLeakyReLU(nn.Module):
         self.norm = MaskedBatchNorm(outputs)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, common: Tensor | None = None) -> Tensor:
-        return self.bend(*linear_maps(x, common, self.feature.weight, self.direction.weight), self.floor(x, common), mask)
+        q, k = linear_maps(x, common, self.feature.weight, self.direction.weight)
+        return self.bend(q, k, self.floor(x, common), mask)
 
     def bend(self, q: Tensor, k: Tensor, floor: Tensor, mask: Tensor | None) -> Tensor:
         """The norm and the ReLU, given both linear maps."""

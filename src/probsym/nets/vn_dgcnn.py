@@ -16,6 +16,7 @@ from probsym.nets.features import Features, check_alike, check_dropout, check_in
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool, linear_maps
 from probsym.ops.gram_schmidt import TOLERANCE
 from probsym.ops.precision import full_precision
+from probsym.ops.transforms import traced
 from probsym.signature import Term
 
 
@@ -202,11 +203,18 @@ def _largest(x: Tensor, standard: Tensor, real: Tensor | None) -> Tensor:
 
     Shapes: x (d, rows, n, channels) or (d, rows, 1, channels), standard (d, rows, n, d).
     """
-    found, coordinates = [], x.unbind(0)  # all at once, since the gradient of one alone is a tensor as large as x
+    if x.device.type != "cpu" or traced():
+        return _most(torch.einsum("drnf,drnv->rnfv", x, standard), real)
+    # coordinates all at once: the gradient of one alone would be a tensor as large as x
+    coordinates, found = x.unbind(0), []
     for z in standard.unsqueeze(-2).unbind(-1):
-        products = inner(coordinates, z.unbind(0))
-        if real is not None:
-            products = torch.where(real.unsqueeze(-1), products, -torch.inf)
-        most = products.amax(1)
-        found.append(most if real is None else torch.where(real.any(1, keepdim=True), most, 0))
-    return torch.stack(found, dim=-1)
+        found.append(_most(inner(coordinates, z.unbind(0)).unsqueeze(-1), real))
+    return torch.cat(found, dim=-1)
+
+
+def _most(products: Tensor, real: Tensor | None) -> Tensor:
+    """Over the points of products (rows, n, channels, k); zero if none is real."""
+    if real is None:
+        return products.amax(1)
+    most = torch.where(real[:, :, None, None], products, -torch.inf).amax(1)
+    return torch.where(real.any(1)[:, None, None], most, 0)
