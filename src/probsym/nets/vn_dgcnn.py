@@ -206,10 +206,9 @@ def _largest(x: Tensor, standard: Tensor, real: Tensor | None) -> Tensor:
     if x.device.type != "cpu" or traced():
         return _most(torch.einsum("drnf,drnv->rnfv", x, standard), real)
     # coordinates all at once: the gradient of one alone would be a tensor as large as x
-    coordinates, found = x.unbind(0), []
-    for z in standard.unsqueeze(-2).unbind(-1):
-        found.append(_most(inner(coordinates, z.unbind(0)).unsqueeze(-1), real))
-    return torch.cat(found, dim=-1)
+    coordinates, columns = x.unbind(0), standard.unsqueeze(-2).unbind(-1)
+    products = (inner(coordinates, column.unbind(0)).unsqueeze(-1) for column in columns)
+    return torch.cat([_most(one, real) for one in products], dim=-1)
 
 
 def _most(products: Tensor, real: Tensor | None) -> Tensor:
