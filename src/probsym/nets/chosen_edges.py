@@ -36,10 +36,10 @@ class Layer(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A block, and which of its edges the pool takes alone, booleans (m, rows, n, channels)."""
+    """A block, and which of its edges the pool takes, alone or with others, booleans (m, rows, n, channels)."""
 
     block: Block
-    alone: Tensor
+    taken: Tensor
 
 
 def pooled_edges(
