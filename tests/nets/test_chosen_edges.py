@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from probsym.nets import chosen_edges
+from probsym.nets import chosen_edges, row_blocks
 from probsym.nets.edge_convolution import EdgeConvolution
 
 
@@ -24,13 +24,13 @@ def symmetric(rows, dtype):
     return (cube @ turns).permute(2, 0, 1).unsqueeze(-1)
 
 
-@pytest.mark.parametrize("piece", [1, 1 << 16])
+@pytest.mark.parametrize("numbers", [1, 1 << 16])
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("ties", [True, False])
-def test_agrees_with_all_edges_in_memory(ties, masked, training, piece, monkeypatch):
-    """In one piece or many, also where most points tie or whole rows are padding."""
-    monkeypatch.setattr(chosen_edges, "PIECE", piece)
+def test_agrees_with_all_edges_in_memory(ties, masked, training, numbers, monkeypatch):
+    """In one block or many, also where most points tie or whole rows are padding."""
+    monkeypatch.setattr(row_blocks, "BLOCK", numbers)
     torch.manual_seed(0)
     layer = EdgeConvolution(1, 4, 3).double().train(training)
     x = torch.cat([symmetric(3, torch.float64), normal(3, 4, 8, 1)], 1) if ties else normal(3, 7, 8, 1)

@@ -109,7 +109,8 @@ def test_names_of_parameters_and_buffers():
 def by_moments(norm, x):
     """The same from the count, the mean and the sum of squared differences alone."""
     rows = x.reshape(-1, x.shape[-1])
-    mean, scale = norm.statistics(len(rows), rows.mean(0), (rows - rows.mean(0)).square().sum(0))
+    count = rows.new_tensor([len(rows)])
+    mean, scale = norm.statistics((count, rows.mean(0), (rows - rows.mean(0)).square().sum(0)))
     return torch.addcmul(norm.bias, x - mean, scale)
 
 

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from probsym._internal.checks import check_size
-from probsym.nets.chosen_edges import Edges, pooled_edges
-from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool, vector_length
+from probsym.nets.bent_vectors import vector_length
+from probsym.nets.chosen_edges import pooled_edges
+from probsym.nets.row_blocks import Edges
+from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool
 from probsym.ops.transforms import traced
 
 ALL_PAIRS = 16
@@ -69,15 +71,13 @@ class EdgeConvolution(nn.Module):
         index, real = nearest(x.detach(), mask, self.neighbours, all_pairs=0)
         assert index is not None
         assert real is not None
-        order = real.sum(0).amax(1).argsort(stable=True)  # rows in which neighbours tie come last, since they cost more
-        x, edges = x.index_select(1, order), Edges(_among_all(index[:, order]), real[:, order])
         maps = [(x, self.edge.feature.weight), (x, self.edge.direction.weight)]
         factor = None
         if self.factor is not None and scalars is not None:
-            maps.append((scalars.index_select(0, order).unsqueeze(0), self.factor.weight))
+            maps.append((scalars.unsqueeze(0), self.factor.weight))
             factor = self.factor.bias
-        ends = [_ends(*one, edges.places) for one in maps]
-        return pooled_edges(self.edge, self.pool, factor, x, edges, ends).index_select(1, order.argsort())
+        ends = [_ends(*one, index) for one in maps]
+        return pooled_edges(self.edge, self.pool, factor, self.edge.floor(x), Edges(index, real), ends)
 
 
 def _may_look(x: Tensor) -> bool:

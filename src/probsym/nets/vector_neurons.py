@@ -11,12 +11,15 @@ has no direction; and where candidates tie, their mean is taken.
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from probsym._internal.checks import check_size
+from probsym.nets.bent_vectors import SLOPE, Bent, vector_length
+from probsym.nets.length_moments import point_moments
 from probsym.ops.gram_schmidt import TOLERANCE
 from probsym.ops.masked_batch_norm import MaskedBatchNorm
+from probsym.ops.transforms import traced
 
-SLOPE = 0.2
 TIE = {torch.float32: 1e-5, torch.float64: 1e-10}
 """Numbers that differ by less, relative to what they are made of, are the same up to rounding."""
 
@@ -42,6 +45,7 @@ class VectorLeakyReLU(nn.Module):
     in each channel: the part of q that points against k is scaled to a fifth. With `shared`, all channels have one k.
     Shapes: x (d, rows, n, inputs), y (d, rows, n, outputs), mask booleans (rows, n), True for what enters the norm. The
     floor is relative to the largest x of a row, or to `least` if that is larger (1 after a batch norm, 0 for inputs).
+    Vectors that all points of a row have in `common`, (d, rows, 1, inputs), are read as if appended to x.
 
     >>> VectorLeakyReLU(2, 5)(torch.rand(3, 4, 6, 2)).shape
     torch.Size([3, 4, 6, 5])
@@ -54,25 +58,45 @@ class VectorLeakyReLU(nn.Module):
         self.direction = VectorLinear(inputs, 1 if shared else outputs)
         self.norm = MaskedBatchNorm(outputs)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        q, k = self.feature(x), self.direction(x)
+    def forward(self, x: Tensor, mask: Tensor | None = None, common: Tensor | None = None) -> Tensor:
+        q, k = linear_maps(x, common, self.feature.weight, self.direction.weight)
+        return self.bend(q, k, self.floor(x, common), mask)
+
+    def bend(self, q: Tensor, k: Tensor, floor: Tensor, mask: Tensor | None) -> Tensor:
+        """The norm and the ReLU, given both linear maps."""
+        if q.device.type == "cpu" and not traced():
+            moments = point_moments(q, mask) if self.norm.training else None
+            return self.bent(q, k, floor, *self.norm.statistics(moments))
         squares, products, direction_squares = (q * q).sum(0), (q * k).sum(0), (k * k).sum(0)
         length = vector_length(squares)
-        scale, part = self.gates(squares, self.norm(length, mask) * length, products, direction_squares, self.floor(x))
+        scale, part = self.gates(squares, self.norm(length, mask) * length, products, direction_squares, floor)
         return torch.addcmul(scale * q, part, k)
+
+    def bent(
+        self, q: Tensor, k: Tensor, floor: Tensor, mean: Tensor, scale: Tensor, share: Tensor | None = None
+    ) -> Tensor:
+        """`share (a q + b k)` on a CPU, where numbers in between stay in its cache; mean and scale are the norm's."""
+        return Bent.apply(share, q, k, *self.floors(floor), mean, scale, self.norm.bias)
+
+    def floors(self, floor: Tensor) -> tuple[Tensor, Tensor]:
+        """The floor as it is for q and for k."""
+        return floor * _gain(self.feature), floor * _gain(self.direction)
 
     def gates(
         self, squares: Tensor, scaled: Tensor, products: Tensor, direction_squares: Tensor, floor: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The numbers a, b of `y = a q + b k`, from <q, q>, |q| BN(|q|), <q, k>, <k, k>, all (..., outputs)."""
-        scale = scaled / (squares + floor * _gain(self.feature))
+        floor, direction_floor = self.floors(floor)
+        scale = scaled / (squares + floor)
         against = (scale * products).clamp_max(0)
-        return scale, (SLOPE - 1) * against / (direction_squares + floor * _gain(self.direction))
+        return scale, (SLOPE - 1) * against / (direction_squares + direction_floor)
 
-    def floor(self, x: Tensor) -> Tensor:
+    def floor(self, x: Tensor, common: Tensor | None = None) -> Tensor:
         """The square of the length below which x is rounding, (rows, 1, 1), without gradient; positive at zero."""
-        size, small = x.detach().square().sum((0, -1)).amax(-1), TOLERANCE[x.dtype] ** 2
-        least = max(small * self.least**2 * x.shape[-1], torch.finfo(x.dtype).tiny ** 0.5)
+        size, small = _size(x), TOLERANCE[x.dtype] ** 2
+        if common is not None:
+            size = size + _size(common)
+        least = max(small * self.least**2 * self.feature.in_features, torch.finfo(x.dtype).tiny ** 0.5)
         return (small * size).clamp_min(least)[:, None, None]
 
 
@@ -96,25 +120,38 @@ class VectorMaxPool(nn.Module):
         return (share * x).sum(1)
 
     def shares(self, products: Tensor, lengths: Tensor, mask: Tensor | None) -> Tensor:
-        """The part of each x_j in the result, from its product and a bound of its length, all (m, ..., channels).
+        """The part of each x_j in the result, from its product and a bound of its length, all (m, ..., channels)."""
+        return shares(self.taken(products, lengths, mask), lengths.dtype)
 
-        It is 1 for the largest product, unless others are as large up to what rounding does to vectors so long.
-        """
+    def taken(self, products: Tensor, lengths: Tensor, mask: Tensor | None) -> Tensor:
+        """Which x_j have the largest product, up to what rounding does to vectors so long."""
         if mask is not None:
             real = mask.unsqueeze(-1)
             products, lengths = torch.where(real, products, -torch.inf), torch.where(real, lengths, 0)
         longest = lengths.amax(0)
         slack = TIE[products.dtype] * _gain(self.direction).sqrt() * longest * longest.amax(-1, keepdim=True)
         chosen = products >= products.amax(0) - slack
-        if mask is not None:
-            chosen = chosen & real
-        share = chosen.to(lengths.dtype)
-        return share / share.sum(0).clamp_min(1)
+        return chosen if mask is None else chosen & real
 
 
-def vector_length(squares: Tensor) -> Tensor:
-    """A length from its square, with a finite gradient at zero."""
-    return torch.sqrt(squares + torch.finfo(squares.dtype).tiny ** 0.5)
+def linear_maps(x: Tensor, common: Tensor | None, *weights: Tensor) -> tuple[Tensor, ...]:
+    """`[x, common] W'` for each of the weights; common (d, rows, 1, inputs) are vectors that all points have."""
+    joint = torch.cat(weights)
+    found = linear(x, joint[:, : x.shape[-1]])
+    if common is not None:
+        found = found.add_(linear(common, joint[:, x.shape[-1] :]))
+    return found.split([len(one) for one in weights], dim=-1)
+
+
+def shares(taken: Tensor, dtype: torch.dtype) -> Tensor:
+    """Equal parts for those of the first axis that are taken, zero where none is."""
+    share = taken.to(dtype)
+    return share / share.sum(0).clamp_min(1)
+
+
+def _size(x: Tensor) -> Tensor:
+    """The squared length of the largest point of each row, all its vectors together."""
+    return torch.linalg.vector_norm(x.detach(), dim=-1).square().sum(0).amax(-1)
 
 
 def _gain(layer: nn.Linear) -> Tensor:

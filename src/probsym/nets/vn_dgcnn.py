@@ -10,11 +10,13 @@ from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DtypeError, RangeError, ShapeError
 from probsym.groups import Group
+from probsym.nets.bent_vectors import inner
 from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask, misread
-from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool
+from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool, linear_maps
 from probsym.ops.gram_schmidt import TOLERANCE
 from probsym.ops.precision import full_precision
+from probsym.ops.transforms import traced
 from probsym.signature import Term
 
 
@@ -182,25 +184,36 @@ class _Score(nn.Module):
         self.head = nn.Linear(4 * h * d, 1)
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        joined = self.join(x, real)
+        for_all, for_each = self.head.weight.view(2, -1, x.shape[0])
+        q, k, own = linear_maps(x, None, self.join.feature.weight, self.join.direction.weight, for_each.T)
+        joined = self.join.bend(q, k, self.join.floor(x), real)
         if real is None:
             mean = joined.mean(2, keepdim=True)
         else:
             # padding is zero in x and so in what is made of it
             mean = joined.sum(2, keepdim=True) / real.sum(1).clamp_min(1)[:, None, None]
-        joined = torch.cat([joined, mean.expand_as(joined)], dim=-1)
-        standard = self.standard(self.narrower(self.narrow(joined, real), real))
-        shared, own = (_products(one, standard) for one in (joined, x))
-        if real is not None:
-            shared = torch.where(real.unsqueeze(-1), shared, -torch.inf)
-        most = shared.amax(1)
-        if real is not None:
-            most = torch.where(real.any(1, keepdim=True), most, 0)
-        for_all, for_each = self.head.weight.split(own.shape[-1], dim=-1)
-        scores = (most @ for_all.T + (own @ for_each.T).squeeze(-1)) + self.head.bias
+        standard = self.standard(self.narrower(self.narrow(joined, real, mean), real))
+        most = torch.cat([_largest(one, standard, real) for one in (joined, mean)], dim=1)
+        scores = (most * for_all).sum((1, 2)).unsqueeze(1) + (own * standard).sum((0, -1)) + self.head.bias
         return scores if real is None else torch.where(real, scores, 0)
 
 
-def _products(x: Tensor, standard: Tensor) -> Tensor:
-    """All inner products at each point, (rows, n, channels * d): x (d, rows, n, channels), standard (d, rows, n, d)."""
-    return torch.einsum("drnf,drnv->rnfv", x, standard).flatten(2)
+def _largest(x: Tensor, standard: Tensor, real: Tensor | None) -> Tensor:
+    """The largest of each inner product over all points, (rows, channels, d); zero if no point is real.
+
+    Shapes: x (d, rows, n, channels) or (d, rows, 1, channels), standard (d, rows, n, d).
+    """
+    if x.device.type != "cpu" or traced():
+        return _most(torch.einsum("drnf,drnv->rnfv", x, standard), real)
+    # coordinates all at once: the gradient of one alone would be a tensor as large as x
+    coordinates, columns = x.unbind(0), standard.unsqueeze(-2).unbind(-1)
+    products = (inner(coordinates, column.unbind(0)).unsqueeze(-1) for column in columns)
+    return torch.cat([_most(one, real) for one in products], dim=-1)
+
+
+def _most(products: Tensor, real: Tensor | None) -> Tensor:
+    """Over the points of products (rows, n, channels, k); zero if none is real."""
+    if real is None:
+        return products.amax(1)
+    most = torch.where(real[:, :, None, None], products, -torch.inf).amax(1)
+    return torch.where(real.any(1)[:, None, None], most, 0)

@@ -68,17 +68,21 @@ class MaskedBatchNorm(nn.Module):
             squares = _AllReduce.apply(squares)
         return torch.addcmul(self.bias, centred, self._scale(mean, squares, count)).to(x.dtype)
 
-    def statistics(self, count: int, mean: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean and the factor m, s of `BN(x) = s (x - m) + bias` in training, where x is not in memory at once.
+    def statistics(self, moments: tuple[Tensor, Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+        """The mean and the factor m, s of `BN(x) = s (x - m) + bias`, for x that is not in memory at once.
 
-        mean and the sum of squared differences from it, (channels,), are over the `count` real rows of this process.
+        In training the moments over this process' real rows are needed: their count (1,), their mean and the sum of
+        squared differences from it, (channels,).
         """
-        here = mean.new_full((1,), count)
+        if not self.training:
+            return self.running_mean, self.weight * torch.rsqrt(self.running_var + self.eps)
+        assert moments is not None
+        count, mean, squares = moments
         if self._joined():
-            total, here = _AllReduce.apply(torch.cat([count * mean, here])).split([self.channels, 1])
-            own, mean = mean, total / here.clamp_min(1)
-            squares = _AllReduce.apply(squares + count * (own - mean).square())
-        return mean, self._scale(mean, squares, here)
+            total, every = _AllReduce.apply(torch.cat([count * mean, count])).split([self.channels, 1])
+            own, mean = mean, total / every.clamp_min(1)
+            squares, count = _AllReduce.apply(squares + count * (own - mean).square()), every
+        return mean, self._scale(mean, squares, count)
 
     def _scale(self, mean: Tensor, squares: Tensor, count: Tensor) -> Tensor:
         self._remember(mean.detach(), squares.detach(), count.detach())
