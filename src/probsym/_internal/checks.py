@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -230,12 +231,10 @@ def check_read(
     """
     for i in reads:
         x = numbers(ready[i]).detach()
-        if (
-            x.is_floating_point()
-            and readable(x)
-            and not bool(x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite())
-        ):
-            check_finite(given, terms, masks)
+        if x.is_floating_point() and readable(x):
+            total = x.sum(dtype=torch.promote_types(x.dtype, torch.float32))
+            if not math.isfinite(total.item()):
+                check_finite(given, terms, masks)
 
 
 def check_residual(residual: int | None, inputs: Sequence[Term], outputs: Sequence[Term]) -> int | None:

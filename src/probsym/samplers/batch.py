@@ -65,9 +65,10 @@ class Batch:
         for key, group in signature.groups.items():
             if "point" in group.kinds:
                 centroids[key] = _centroid(key, signature, ready, masks)
+                back = -centroids[key]
                 for i, (x, term) in enumerate(zip(ready, signature.inputs, strict=True)):
                     if isinstance(x, Tensor):  # edges have no points
-                        ready[i] = translate(x, term, key, -centroids[key], masks)
+                        ready[i] = translate(x, term, key, back, masks)
         return replace(self, inputs=tuple(ready), centroids=centroids)
 
     @property
@@ -170,11 +171,10 @@ def _centroid(key: str, signature: Signature, inputs: Sequence[Input], masks: Ma
     return torch.zeros(first.shape[0], signature.groups[key].axis_size() or 0, device=first.device)
 
 
-def _count(x: Tensor, term: Term, place: int, masks: Mapping[str, Tensor]) -> Tensor:
-    """How many points of x are real, (B, 1)."""
-    count = torch.ones(x.shape[0], 1, device=x.device)
+def _count(x: Tensor, term: Term, place: int, masks: Mapping[str, Tensor]) -> Tensor | int:
+    """How many points of x are real, at least 1: (B, 1), or one number for all."""
+    count: Tensor | int = 1
     for other, name in enumerate(term.names, start=1):
         if other != x.dim() + place:
-            real = masks[name].sum(1, keepdim=True) if name in masks else x.shape[other]
-            count = count * real
-    return count.clamp(min=1)
+            count = count * (masks[name].sum(1, keepdim=True) if name in masks else x.shape[other])
+    return count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1)
