@@ -7,6 +7,7 @@ from torch import Tensor
 
 from probsym.errors import DtypeError, RankError, ShapeError
 from probsym.ops.permute import broadcasts
+from probsym.ops.precision import at_least_float32
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8}
 
@@ -27,7 +28,7 @@ def gram_schmidt(features: Tensor, noise: Tensor | None = None) -> Tensor:
             [ 0., -1.]])
     """
     _check(features, noise)
-    precise = features.to(torch.promote_types(features.dtype, torch.float32))
+    precise = features.to(at_least_float32(features.dtype))
     scale = precise.detach().abs().amax((-2, -1), keepdim=True)
     precise = precise / torch.where(scale > 0, scale, 1)
     given = [precise] if noise is None else [precise, noise.to(precise.dtype).expand(precise.shape)]

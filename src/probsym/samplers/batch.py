@@ -13,6 +13,7 @@ from probsym.errors import DeviceError, DtypeError, ShapeError
 from probsym.groups import Group
 from probsym.ops import Order, descending
 from probsym.ops.edge_list import Input
+from probsym.ops.precision import at_least_float32
 from probsym.signature import Signature, Term
 
 
@@ -94,8 +95,8 @@ class Batch:
         """That of group elements and noise: the inputs', but at least float32."""
         for x in self.inputs:
             if x.is_floating_point():
-                return torch.promote_types(x.dtype, torch.float32)
-        return torch.promote_types(self.default, torch.float32)
+                return at_least_float32(x.dtype)
+        return at_least_float32(self.default)
 
     def mask_of(self, name: str) -> Tensor | None:
         """The mask of an axis with room for draws, (B, 1, n), or None."""
@@ -164,7 +165,7 @@ def _centroid(key: str, signature: Signature, inputs: Sequence[Input], masks: Ma
                 assert isinstance(place, int)
                 assert isinstance(x, Tensor)
                 others = [other for other in range(1, x.dim()) if other != x.dim() + place]
-                total = x.to(torch.promote_types(x.dtype, torch.float32))
+                total = x.to(at_least_float32(x.dtype))
                 total = total.sum(others) if others else total  # summing over no axes would sum over all
                 return total / _count(x, term, place, masks)
     first = inputs[0]
