@@ -80,8 +80,6 @@ BACKBONES: dict[str, Backbone] = {
         heads=8,
         layer_norm_eps=1e-6,
     ),
-    "minilm": Backbone(
-        {"family": "bert", "width": 384, "layers": 6, "heads": 12, "feed_forward": 1536}, _minilm
-    ),
+    "minilm": Backbone({"family": "bert", "width": 384, "layers": 6, "heads": 12, "feed_forward": 1536}, _minilm),
 }
 VITS = ("vit-ti", "vit-s", "vit-b", "deit-ti")

@@ -49,7 +49,7 @@ def gram_schmidt(features: Tensor, noise: Tensor | None = None) -> Tensor:
                 f"(got {int(missing.sum())} of {missing.numel()} matrices without; give noise to complete them)"
             )
         units.append((rest / square.sqrt()).unsqueeze(1))
-    return torch.cat(units, dim=1).permute(2, 0, 1).reshape(features.shape)
+    return torch.cat(units, dim=1).permute(2, 0, 1).contiguous().view(features.shape)
 
 
 def _remainder(column: Tensor, units: Sequence[Tensor]) -> Tensor:
