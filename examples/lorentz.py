@@ -17,7 +17,9 @@ from torch import Tensor, nn
 
 from probsym import Symmetrized, bases, groups, samplers, testing
 from probsym.errors import GroupError
-from probsym.groups.base import Axis, act_by_matrix, check_axis, matmul
+from probsym.groups.base import Axis
+from probsym.groups.element_checks import check_axis
+from probsym.groups.matrices import act_by_matrix, matmul
 
 RAPIDITIES = (0.0, 0.5, 1.0, 1.5, 2.0)
 

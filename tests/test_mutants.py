@@ -14,7 +14,7 @@ from probsym.nets import MaskedBatchNorm
 from probsym.ops import Order, SoftSort, eigenspaces
 from probsym.ops.seeded import Seeded
 from probsym.samplers import batch as batches
-from probsym.samplers import frame, from_haar, haar, learned, projection
+from probsym.samplers import from_haar, haar, learned, principal_axes, projection
 from probsym.samplers import noise as noises
 from probsym.samplers.draw import Draw
 from probsym.symmetrized import Symmetrized
@@ -202,7 +202,7 @@ def draws_folded_in_the_wrong_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @mutant(test_frame.test_pca_is_the_sum_over_the_signs_of_the_axes, groups.O(3), "d", False, F64)
 def signs_dropped_from_the_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "_with_signs", lambda axes: axes)
+    monkeypatch.setattr(principal_axes, "_with_signs", lambda axes: axes)
 
 
 @mutant(coupled, "O(3)", "Frame draws", "none", F64)
@@ -248,7 +248,7 @@ def axial_vectors_as_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @mutant(test_frame.test_pca_is_the_sum_over_the_signs_of_the_axes, groups.SO(3), "d", False, F64)
 def reflections_among_the_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "_proper", lambda axes: axes)
+    monkeypatch.setattr(principal_axes, "_proper", lambda axes: axes)
 
 
 @mutant(test_canonical.test_nodes_of_a_vertex_transitive_graph_are_shuffled, (1.0,), 1, 0, F64)

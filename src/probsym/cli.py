@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from probsym.errors import ProbsymError, RecipeError, RunError, Stopped
+
+if TYPE_CHECKING:
+    from probsym.lab.engine import Engine
 
 app = typer.Typer(
     help="Probabilistic symmetrization: run the paper's experiments.",
@@ -128,12 +131,8 @@ def evaluate(
     from dataclasses import replace
 
     from probsym.lab.final_test import report_on_test
-    from probsym.lab.known_names import closest
-    from probsym.lab.recipes import RECIPES
-    from probsym.lab.run import Options, load_run, read_run
 
-    result = read_run(folder)
-    engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device, precision=precision))
+    result, engine = _finished(folder, device, precision)
     if repeats is not None:
         engine.settings = replace(engine.settings, test_repeats=repeats)
     if samples is not None:
@@ -170,23 +169,19 @@ def analyse(
     from probsym.lab.analyses.analysis import analysis_path, study, write_analysis
     from probsym.lab.known_names import closest
     from probsym.lab.progress import shown
-    from probsym.lab.recipes import RECIPES
-    from probsym.lab.run import Options, load_run, make_fabric, read_run
+    from probsym.lab.run import Options, make_fabric
 
     analysis = closest(name, {**ANALYSES, **STUDIES}, "analysis")
     _check_runs(name, folders, needed=name in ANALYSES)
     questions = questions_for(name, examples=examples, samples=samples, repeats=repeats, seed=seed)
     places: list[Path | None] = [*folders] if folders else [None]
     for folder in places:
-        result = study(questions) if folder is None else read_run(folder)
+        result, subject = _finished(folder, device) if folder else (study(questions), make_fabric(Options(device)))
         title = f"{result['row']}, seed {result['seed']}: {name}"
         if results is not None:
             analysis_path(results, name, result)  # refused before anything is computed
-        subject: Any = make_fabric(Options(device))
-        if folder is not None:
-            subject = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
         with shown(console, title) as show:
-            rows = analysis(subject.device if folder is None else subject, questions, show)
+            rows = analysis(subject if folder else subject.device, questions, show)
         _print_rows(title, rows)
         if results is not None:
             path = write_analysis(results, name, result, rows, questions_of(name, questions), subject.device)
@@ -205,13 +200,9 @@ def inspect(
     """Describe a trained model: symmetry, variance, spread of p(g|x), time, and how many draws to use."""
     from probsym.lab.analyses.analysis import Questions
     from probsym.lab.inspection import inspected, suggested_samples
-    from probsym.lab.known_names import closest
     from probsym.lab.progress import shown
-    from probsym.lab.recipes import RECIPES
-    from probsym.lab.run import Options, load_run, read_run
 
-    result = read_run(folder)
-    engine = load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device))
+    result, engine = _finished(folder, device)
     found = {}
     with shown(errors, f"{result['row']} seed {result['seed']}") as show:
         for title, rows in inspected(engine, Questions(examples, samples, repeats), show):
@@ -238,17 +229,15 @@ def picture(
     from probsym.lab.known_names import closest
     from probsym.lab.pictures import PICTURES, SKETCHES
     from probsym.lab.pictures.picture import check_place, save
-    from probsym.lab.recipes import RECIPES
-    from probsym.lab.run import Options, load_run, make_fabric, read_run
+    from probsym.lab.run import Options, make_fabric
 
     closest(name, {**PICTURES, **SKETCHES}, "picture")
     _check_runs(name, folders, needed=name in PICTURES)
     check_place(out)  # before anything is computed
     engines = {}
     for folder in folders or []:
-        row = read_run(folder)["row"]
-        title = row if row not in engines else f"{row} ({folder})"
-        engines[title] = load_run(folder, closest(row, RECIPES, "recipe"), Options(device))
+        result, engine = _finished(folder, device)
+        engines[result["row"] if result["row"] not in engines else f"{result['row']} ({folder})"] = engine
     if name in SKETCHES:
         figure = SKETCHES[name](make_fabric(Options(device)).device, seed)
     else:
@@ -352,6 +341,16 @@ def main() -> None:
         _fail("Interrupted", 130)
     if isinstance(code, int) and code:
         raise SystemExit(code)
+
+
+def _finished(folder: Path, device: str, precision: str = "32-true") -> tuple[dict[str, Any], Engine]:
+    """The result of a finished run, and its engine."""
+    from probsym.lab.known_names import closest
+    from probsym.lab.recipes import RECIPES
+    from probsym.lab.run import Options, load_run, read_run
+
+    result = read_run(folder)
+    return result, load_run(folder, closest(result["row"], RECIPES, "recipe"), Options(device, precision=precision))
 
 
 def _check_runs(name: str, folders: list[Path] | None, *, needed: bool) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym.errors import RangeError
+from probsym.ops.precision import at_least_float32
 from probsym.samplers.draw import Draw
 
 Outputs = Tensor | tuple[Tensor, ...]
@@ -230,7 +231,7 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     """In which to average: at least float32, and float64 for whole numbers that float32 would round."""
     if not dtype.is_floating_point and dtype.itemsize > 2:
         return torch.float64
-    return torch.promote_types(dtype, torch.float32)
+    return at_least_float32(dtype)
 
 
 def _like(weights: Tensor, y: Tensor) -> Tensor:

@@ -10,10 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from probsym._internal.base_outputs import as_outputs
-from probsym._internal.callables import takes_mask
+from probsym._internal.base_call import BaseCall, check_keys
 from probsym._internal.checks import (
-    check_keys,
     check_read,
     check_residual,
     check_residual_input,
@@ -21,7 +19,6 @@ from probsym._internal.checks import (
     seeds_or_generator,
 )
 from probsym._internal.doubts import doubts
-from probsym._internal.recomputed import can_recompute, recomputed
 from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, joint_weights, one_or_all
@@ -127,12 +124,7 @@ class Symmetrized(Saved, nn.Module):
         self.residual = check_residual(residual, self.signature.inputs, self.signature.outputs)
         self.output_keys = check_keys(output_keys, self.signature.outputs)
         self.mask_argument = mask_argument
-        self._base_takes_mask = takes_mask(base, name=mask_argument)
-        self._base_takes_none = takes_mask(base, given=False, name=mask_argument)
-        if mask_argument != "mask" and not self._base_takes_mask:
-            raise SignatureError(
-                f"Expected a base that takes {mask_argument!r}, its mask_argument (got one that does not)"
-            )
+        self._call = BaseCall.of(base, self.output_keys, mask_argument)
         for doubt in doubts(base, self.signature, self.sampler, self.samples, self.eval_samples):
             warnings.warn(doubt, stacklevel=2)
 
@@ -165,7 +157,7 @@ class Symmetrized(Saved, nn.Module):
         numbers = self._noise(sampler, batch, samples, source, noise, self._coupling(sampler, coupling))
         average = Average(statistics=False)
         for draw, again in self._draws(sampler, batch, numbers, self.chunk):
-            average.add(self._values(batch, draw, extra, again), draw)
+            average.add(self._call.values(self.base, batch, draw, extra, again), draw)
         return Placement(outline, batch, self.residual).mean(average)
 
     def estimate(
@@ -232,7 +224,7 @@ class Symmetrized(Saved, nn.Module):
         draws = self._draws(sampler, batch, numbers, chunk)
         while True:
             for draw, again in draws:
-                values = self._values(batch, draw, extra, again)
+                values = self._call.values(self.base, batch, draw, extra, again)
                 average.add(values, draw)
                 chunks.append(draw)
                 if keep_values:
@@ -378,33 +370,6 @@ class Symmetrized(Saved, nn.Module):
                     share = value * (chunk.count / total)
                     found[name] = found[name] + share if name in found else share
         return found
-
-    def _values(self, batch: Batch, draw: Draw, extra: Mapping[str, Any] | None, again: bool) -> tuple[Tensor, ...]:
-        """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...); if `again`, computed again for the gradient."""
-        if again and can_recompute(batch.device):
-            return recomputed(lambda: self._outputs(batch, draw, extra), self.base, batch.inputs)
-        return self._outputs(batch, draw, extra)
-
-    def _outputs(self, batch: Batch, draw: Draw, extra: Mapping[str, Any] | None) -> tuple[Tensor, ...]:
-        rows = batch.count * draw.count
-        moved = draw.undo(batch)
-        folded = [x.reshape(rows, *x.shape[2:]) if isinstance(x, Tensor) else x for x in moved]
-        options = {
-            name: one.repeat_interleave(draw.count, 0)
-            if isinstance(one, Tensor) and one.dim() and one.shape[0] == batch.count
-            else one
-            for name, one in (extra or {}).items()
-        }
-        if self._base_takes_none if batch.mask_names is None else self._base_takes_mask:
-            if self.mask_argument in options:
-                raise SignatureError(
-                    f"Expected mask= rather than extra[{self.mask_argument!r}] (got both, or the latter)"
-                )
-            masks = {name: one.reshape(rows, one.shape[-1]) for name, one in draw.masks(batch).items()}
-            options[self.mask_argument] = masks if batch.mask_names else next(iter(masks.values()), None)
-        outputs = as_outputs(self.base(*folded, **options), self.output_keys, len(self.signature.outputs))
-        self.signature.check_outputs(outputs, batch.sizes, batch=rows)
-        return draw.apply(batch, [y.unflatten(0, (batch.count, draw.count)) for y in outputs])
 
     def _elements(self, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:
         found = {}

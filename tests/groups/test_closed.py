@@ -11,7 +11,9 @@ from torch import Tensor, nn
 import probsym
 from probsym import Symmetrized, groups, samplers, testing
 from probsym.errors import GroupError
-from probsym.groups.base import Axis, act_by_matrix, check_axis
+from probsym.groups.base import Axis
+from probsym.groups.element_checks import check_axis
+from probsym.groups.matrices import act_by_matrix
 from probsym.nets import Features
 
 SOURCE = Path(probsym.__file__).parent

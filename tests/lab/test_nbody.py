@@ -15,7 +15,7 @@ from probsym.lab.training import Training, make_engine
 from probsym.nets import edge_convolution
 from probsym.ops import argument_checks, permute
 from probsym.ops.jacobi import jacobi
-from probsym.samplers import frame
+from probsym.samplers import principal_axes
 from tests.host_waits import HostWaitError, no_host_waits
 from tests.lab.nbody_cases import EXAMPLES, NAMES, Few, particles
 
@@ -139,7 +139,7 @@ def test_runs_are_trained_and_tested(name: str, tmp_path: Path, monkeypatch: pyt
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ways that tensors on a GPU go, for those that a CPU has its own for."""
-    monkeypatch.setattr(frame, "_solver", lambda points: jacobi)
+    monkeypatch.setattr(principal_axes, "_solver", lambda points: jacobi)
     monkeypatch.setattr(edge_convolution, "_may_look", lambda x: False)
     monkeypatch.setattr(permute, "traced", lambda: True)
     monkeypatch.setattr(argument_checks, "traced", lambda: True)

@@ -10,8 +10,8 @@ from scipy import stats
 
 from probsym import Symmetrized, bases, errors, groups, samplers, testing
 from probsym.ops.jacobi import jacobi
-from probsym.samplers import frame as module
-from probsym.samplers.frame import CLOSE
+from probsym.samplers import principal_axes as module
+from probsym.samplers.principal_axes import CLOSE
 from probsym.samplers.spectral_ranks import spectral_keys
 
 DTYPES = [torch.float64, torch.float32]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from probsym.groups import Group
 from probsym.ops.argument_checks import check_size as check_size  # noqa: PLC0414, nets and bases find it here
 from probsym.ops.argument_checks import readable
 from probsym.ops.edge_list import EdgeList, Input, numbers
+from probsym.ops.precision import at_least_float32
 
 if TYPE_CHECKING:
     from probsym.signature import Term
@@ -230,12 +232,10 @@ def check_read(
     """
     for i in reads:
         x = numbers(ready[i]).detach()
-        if (
-            x.is_floating_point()
-            and readable(x)
-            and not bool(x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite())
-        ):
-            check_finite(given, terms, masks)
+        if x.is_floating_point() and readable(x):
+            total = x.sum(dtype=at_least_float32(x.dtype))
+            if not math.isfinite(total.item()):
+                check_finite(given, terms, masks)
 
 
 def check_residual(residual: int | None, inputs: Sequence[Term], outputs: Sequence[Term]) -> int | None:
@@ -256,12 +256,3 @@ def check_residual_input(residual: int | None, inputs: Sequence[Input]) -> None:
     """Refuse edges for an input that is added to the output, a tensor."""
     if residual is not None and any(isinstance(x, EdgeList) for x in inputs[residual : residual + 1]):
         raise DtypeError(f"Expected input {residual}, which is the residual, to be a tensor (got EdgeList)")
-
-
-def check_keys(keys: Sequence[str] | None, outputs: Sequence[Term]) -> tuple[str, ...] | None:
-    """One name for every output, or None."""
-    if keys is None:
-        return None
-    if isinstance(keys, str) or len(keys) != len(outputs) or not all(isinstance(one, str) for one in keys):
-        raise SignatureError(f"Expected output_keys to name {len(outputs)} outputs (got {keys!r})")
-    return tuple(keys)

@@ -9,6 +9,7 @@ from probsym.errors import ShapeError
 from probsym.groups.base import Carrier, Group
 from probsym.ops import descending
 from probsym.ops.argument_checks import check_tau
+from probsym.ops.precision import at_least_float32
 from probsym.ops.transforms import needs_gradient
 
 CLOSE = {torch.float64: 1e-12, torch.float32: 2e-5}
@@ -62,7 +63,7 @@ def largest(features: Tensor, noise: Tensor | None) -> Tensor:
 
 
 def _scaled(features: Tensor, tau: float) -> Tensor:
-    return features.to(torch.promote_types(features.dtype, torch.float32)) / tau
+    return features.to(at_least_float32(features.dtype)) / tau
 
 
 def too_close(ordered: Tensor, real: Tensor | None = None) -> Tensor:

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from probsym.errors import ShapeError
-from probsym.groups.base import Axis, Group, act_by_matrix, check_axis, check_parameter, joint_batch, matmul
+from probsym.groups.base import Axis, Group
+from probsym.groups.element_checks import check_axis, check_parameter, joint_batch
+from probsym.groups.matrices import act_by_matrix, matmul
 from probsym.groups.orthogonal import O, determinant_sign
 from probsym.ops.random_numbers import random_numbers
 

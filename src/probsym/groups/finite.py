@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.base import Axis, Device, Dtype, act_by_matrix, check_axis, check_index, matmul
+from probsym.groups.base import Axis, Device, Dtype
 from probsym.groups.chosen import Chosen, largest
+from probsym.groups.element_checks import check_axis, check_index
+from probsym.groups.matrices import act_by_matrix, matmul
+from probsym.ops.precision import at_least_float32
 
 
 class Finite(Chosen):
@@ -67,7 +70,7 @@ class Finite(Chosen):
         self.check_kind(kind)
         batch = self._batch(g, x)
         place = check_axis(x, axis, batch, self.axis_size(kind), self)
-        dtype = torch.promote_types(x.dtype, torch.float32)
+        dtype = at_least_float32(x.dtype)
         matrices = self.matrix(self.elements(device=g.device), dtype=dtype)
         if kind == "axial":
             matrices = matrices * torch.linalg.det(matrices).sign()[:, None, None]

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, GroupError, ShapeError
-from probsym.groups.base import Axis, Group, check_axis
+from probsym.groups.base import Axis, Group
+from probsym.groups.element_checks import check_axis
+from probsym.ops.precision import at_least_float32
 
 
 def grid_rows(x: Tensor, axis: Axis, batch: Sequence[int], group: Group) -> int:
@@ -35,7 +37,7 @@ def turn_image(matrix: Tensor, x: Tensor, rows: int) -> Tensor:
     if not x.is_floating_point():
         raise DtypeError(f"Expected a floating image to turn by any angle (got {x.dtype})")
     batch, height, width = matrix.dim() - 2, x.shape[rows], x.shape[rows + 1]
-    dtype = torch.promote_types(torch.promote_types(x.dtype, matrix.dtype), torch.float32)
+    dtype = at_least_float32(torch.promote_types(x.dtype, matrix.dtype))
     right, up = (torch.arange(size, dtype=dtype, device=x.device) - (size - 1) / 2 for size in (width, height))
     place = torch.stack(torch.meshgrid(-up, right, indexing="ij")[::-1], -1).flatten(0, 1)
     inside = place.square().sum(-1) <= ((min(height, width) - 1) / 2) ** 2

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError, ShapeError
-from probsym.groups.base import Device, Dtype, Group, check_index
+from probsym.groups.base import Device, Dtype, Group
+from probsym.groups.element_checks import check_index
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,11 +8,14 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.base import Axis, Carrier, Device, Dtype, Group, act_by_matrix, check_axis, check_parameter, matmul
+from probsym.groups.base import Axis, Carrier, Device, Dtype, Group
+from probsym.groups.element_checks import check_axis, check_parameter
 from probsym.groups.images import grid_rows, turn_image
+from probsym.groups.matrices import act_by_matrix, matmul
 from probsym.groups.rotation_rule import rotation_rule
 from probsym.ops import gram_schmidt
 from probsym.ops.gram_schmidt import TOLERANCE
+from probsym.ops.precision import at_least_float32
 
 MOST_STRATIFIED = 3
 """Dimensions in which signed permutations are drawn without replacement."""
@@ -161,5 +164,5 @@ class O(Group):  # noqa: E742
 
 def determinant_sign(g: Tensor) -> Tensor:
     """The sign of the determinant, (*batch, 1, 1); locally constant on orthogonal matrices, so it has no gradient."""
-    precise = g.detach().to(torch.promote_types(g.dtype, torch.float32))
+    precise = g.detach().to(at_least_float32(g.dtype))
     return torch.linalg.det(precise).sign()[..., None, None].to(g.dtype)

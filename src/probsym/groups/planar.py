@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError, ShapeError
-from probsym.groups.base import Axis, check_parameter
+from probsym.groups.base import Axis
+from probsym.groups.element_checks import check_parameter
 from probsym.groups.finite import Finite
 from probsym.groups.images import grid_rows, turn_image
 from probsym.ops.permute import moved as moved_by
+from probsym.ops.precision import at_least_float32
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,7 +96,7 @@ class PlanarGroup(Finite):
 
     def _moved_grid(self, g: Tensor, x: Tensor, rows: int) -> Tensor:
         if not self.exact_on("grid"):
-            return turn_image(self.matrix(g, dtype=torch.promote_types(x.dtype, torch.float32)), x, rows)
+            return turn_image(self.matrix(g, dtype=at_least_float32(x.dtype)), x, rows)
         pixels = self.grid_index(x.shape[rows], x.shape[rows + 1], device=x.device)
         moved = moved_by(x.flatten(rows, rows + 1), pixels[g], rows)
         return moved.view(*g.shape, *x.shape[g.dim() :])

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError
-from probsym.groups.base import Axis, act_by_matrix, check_axis
+from probsym.groups.base import Axis
 from probsym.groups.chosen import Chosen, largest
+from probsym.groups.element_checks import check_axis
+from probsym.groups.matrices import act_by_matrix
 from probsym.groups.of_items import OfItems
 from probsym.ops.permute import moved
 

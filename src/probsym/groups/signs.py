@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from probsym.errors import GroupError
-from probsym.groups.base import Axis, Carrier, Device, Dtype, check_axis
+from probsym.groups.base import Axis, Carrier, Device, Dtype
+from probsym.groups.element_checks import check_axis
 from probsym.groups.of_items import OfItems
 from probsym.ops.transforms import needs_gradient
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, GroupError, ShapeError
-from probsym.groups.base import Axis, Carrier, check_axis, check_index, joint_batch
+from probsym.groups.base import Axis, Carrier
 from probsym.groups.chosen import too_close
+from probsym.groups.element_checks import check_axis, check_index, joint_batch
 from probsym.groups.of_items import OfItems
 from probsym.ops import Order, SoftSort, descending, invert, soft_sort
 from probsym.ops.numbered_orders import numbered_orders

@@ -20,14 +20,12 @@ class Backbone:
     Args:
         encoder: its shape, as `PatchTransformer` takes it.
         weights: finds its pretrained weights: a file, a folder, or a name on the hub.
-        learned_from: what they were learned from.
         heads, layer_norm_eps: where its weights come without a configuration.
         grid: tokens a side; as `PatchTransformer` has it if None.
     """
 
     encoder: str | Mapping[str, Any]
     weights: Callable[[], str | Path]
-    learned_from: str
     heads: int | None = None
     layer_norm_eps: float | None = None
     grid: int | None = None
@@ -72,19 +70,16 @@ def _minilm() -> Path:
 
 
 BACKBONES: dict[str, Backbone] = {
-    "vit-ti": Backbone("vit-ti", lambda: "timm/vit_tiny_patch16_224.augreg_in21k", "ImageNet-21k"),
-    "vit-s": Backbone("vit-s", lambda: "timm/vit_small_patch16_224.augreg_in21k", "ImageNet-21k"),
-    "vit-b": Backbone("vit-b", lambda: "timm/vit_base_patch16_224.augreg_in21k", "ImageNet-21k"),
-    "deit-ti": Backbone("vit-ti", lambda: find(*DEIT), "ImageNet-1k"),
+    "vit-ti": Backbone("vit-ti", lambda: "timm/vit_tiny_patch16_224.augreg_in21k"),
+    "vit-s": Backbone("vit-s", lambda: "timm/vit_small_patch16_224.augreg_in21k"),
+    "vit-b": Backbone("vit-b", lambda: "timm/vit_base_patch16_224.augreg_in21k"),
+    "deit-ti": Backbone("vit-ti", lambda: find(*DEIT)),
     "galileo": Backbone(
         {"family": "vit", "width": 128, "layers": 4, "heads": 8, "feed_forward": 512, "eps": 1e-6},
         lambda: find(*GALILEO),
-        "satellite images",
         heads=8,
         layer_norm_eps=1e-6,
     ),
-    "minilm": Backbone(
-        {"family": "bert", "width": 384, "layers": 6, "heads": 12, "feed_forward": 1536}, _minilm, "text"
-    ),
+    "minilm": Backbone({"family": "bert", "width": 384, "layers": 6, "heads": 12, "feed_forward": 1536}, _minilm),
 }
 VITS = ("vit-ti", "vit-s", "vit-b", "deit-ti")

@@ -196,13 +196,11 @@ class Engine:
     def _optimiser(self, capture: bool) -> torch.optim.Optimizer:
         settings = self.settings
         rate: Any = settings.learning_rate
-        options: dict[str, Any] = {}
-        if self.device.type == "cuda":
-            options["fused"] = True
         if capture:
-            rate, options["capturable"] = torch.tensor(rate, device=self.device), True
+            rate = torch.tensor(rate, device=self.device)
         kind = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
-        return kind(self.model.parameters(), lr=rate, weight_decay=settings.weight_decay, **options)
+        weights, decay = self.model.parameters(), settings.weight_decay
+        return kind(weights, lr=rate, weight_decay=decay, fused=True, capturable=capture)
 
     def _set_rate(self, step: int) -> None:
         rate = self.settings.rate(step / self.steps_per_epoch, 1 / self.steps_per_epoch)

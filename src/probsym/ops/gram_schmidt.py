@@ -1,11 +1,13 @@
 """Gram-Schmidt orthogonalisation, completed from noise where the columns do not span."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, RankError, ShapeError
 from probsym.ops.permute import broadcasts
-from probsym.ops.precision import full_precision
+from probsym.ops.precision import at_least_float32
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8}
 
@@ -26,32 +28,33 @@ def gram_schmidt(features: Tensor, noise: Tensor | None = None) -> Tensor:
             [ 0., -1.]])
     """
     _check(features, noise)
-    features = features.to(torch.promote_types(features.dtype, torch.float32))
-    scale = features.detach().abs().amax((-2, -1), keepdim=True)
-    features = features / torch.where(scale > 0, scale, 1)
-    least = TOLERANCE[features.dtype] * torch.linalg.matrix_norm(features.detach())
-    frame = features[..., :0]
-    with full_precision(features.device):
-        for column in range(features.shape[-1]):
-            rest = _remainder(features[..., column, None], frame)
-            missing = torch.linalg.vector_norm(rest.detach(), dim=(-2, -1)) <= least
-            if noise is not None:
-                spare = _remainder(noise[..., column, None].to(features.dtype), frame)
-                rest = torch.where(missing[..., None, None], spare, rest)
-            elif missing.any():
-                raise RankError(
-                    f"Expected column {column} of the features to be independent of those before it "
-                    f"(got {int(missing.sum())} of {missing.numel()} matrices without; give noise to complete them)"
-                )
-            frame = torch.cat([frame, rest / torch.linalg.vector_norm(rest, dim=-2, keepdim=True)], dim=-1)
-    return frame
+    precise = features.to(at_least_float32(features.dtype))
+    scale = precise.detach().abs().amax((-2, -1), keepdim=True)
+    precise = precise / torch.where(scale > 0, scale, 1)
+    given = [precise] if noise is None else [precise, noise.to(precise.dtype).expand(precise.shape)]
+    # (k, d, 1 or 2, rows): a few operations on long rows are faster than many small matrix products
+    columns = torch.stack(given).reshape(len(given), -1, *features.shape[-2:]).permute(3, 2, 0, 1).contiguous()
+    least = TOLERANCE[precise.dtype] ** 2 * columns[:, :, 0].detach().square().sum((0, 1))
+    units: list[Tensor] = []
+    for number in range(len(columns)):
+        column = _remainder(columns[number], units)
+        rest, *spare = column.unbind(1)
+        square, *spare_square = (column * column).sum(0)
+        missing = square <= least
+        if noise is not None:
+            rest, square = torch.where(missing, spare[0], rest), torch.where(missing, spare_square[0], square)
+        elif missing.any():
+            raise RankError(
+                f"Expected column {number} of the features to be independent of those before it "
+                f"(got {int(missing.sum())} of {missing.numel()} matrices without; give noise to complete them)"
+            )
+        units.append((rest / square.sqrt()).unsqueeze(1))
+    return torch.cat(units, dim=1).permute(2, 0, 1).contiguous().view(features.shape)
 
 
-def _remainder(column: Tensor, frame: Tensor) -> Tensor:
-    if frame.shape[-1] == 0:
-        return column
-    for _ in range(2):
-        column = column - frame @ (frame.mT @ column)
+def _remainder(column: Tensor, units: Sequence[Tensor]) -> Tensor:
+    for unit in (*units, *units):
+        column = torch.addcmul(column, unit, (unit * column).sum(0), value=-1)
     return column
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from probsym._internal.checks import check_size
 from probsym.errors import MaskError, RangeError, ShapeError
+from probsym.ops.argument_checks import check_size
 
 
 class MaskedBatchNorm(nn.Module):

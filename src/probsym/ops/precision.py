@@ -14,3 +14,12 @@ def full_precision(device: torch.device) -> AbstractContextManager[object]:
     """
     on = torch.is_autocast_enabled(device.type)
     return torch.autocast(device.type, enabled=False) if on else nullcontext()
+
+
+def at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which numbers of this one are computed.
+
+    >>> at_least_float32(torch.bfloat16), at_least_float32(torch.float64)
+    (torch.float32, torch.float64)
+    """
+    return dtype if dtype in (torch.float32, torch.float64) else torch.promote_types(dtype, torch.float32)

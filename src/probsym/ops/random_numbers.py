@@ -27,3 +27,8 @@ def random_numbers(
     draw = torch.randn if normal else torch.rand
     options: dict[str, Any] = {} if generator is None else {"generator": generator}
     return draw(tuple(shape), dtype=dtype, device=device, **options)
+
+
+def normal_numbers(u: Tensor) -> Tensor:
+    """Turn uniform float64 numbers in [0, 1) into standard normal ones."""
+    return torch.special.ndtri(u.clamp(2.0**-54, 1 - 2.0**-53))

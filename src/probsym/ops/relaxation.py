@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map
 from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product, sums_of
 from probsym.ops.differentiated_once import differentiated_once
 from probsym.ops.moments import moments
+from probsym.ops.precision import at_least_float32
 from probsym.ops.sinkhorn import sinkhorn
 from probsym.ops.transforms import fold_rows
 
@@ -188,7 +189,7 @@ class _Entropy(torch.autograd.Function):
 
 def _kernel_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx: Any) -> tuple[Tensor, ...]:
     left, right = (gradient, x) if ctx.outwards else (x, gradient)
-    fine, coarse = kernel[0].dtype, torch.promote_types(x.dtype, torch.float32)
+    fine, coarse = kernel[0].dtype, at_least_float32(x.dtype)
     points, rate, a, b = (part.to(coarse) for part in kernel)
     with torch.autocast(points.device.type, enabled=False):
         lefts, rights = ([_matrices(one, axis, points) for axis in ctx.axes] for one in (left, right))
@@ -225,7 +226,7 @@ def _from_sums(sums: Sums, points: Tensor, rate: Tensor) -> tuple[Tensor, Tensor
 
 
 def _scaled_product(x: Tensor, kernel: Sequence[Tensor], axis: int, outwards: bool) -> Tensor:
-    points, rate, a, b = (part.to(torch.promote_types(x.dtype, torch.float32)) for part in kernel)
+    points, rate, a, b = (part.to(at_least_float32(x.dtype)) for part in kernel)
     after, before = (a, b) if outwards else (b, a)
     with torch.autocast(points.device.type, enabled=False):
         moved = product(points, rate, before.unsqueeze(2) * _matrices(x, axis, points))

@@ -123,10 +123,10 @@ class Sampler(RemembersArguments, nn.Module, ABC):
         return ()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Sampler:
-        def at_least_float32(x: Tensor) -> Tensor:
+        def not_below_float32(x: Tensor) -> Tensor:
             y = fn(x)
             if y.is_floating_point() and torch.finfo(y.dtype).bits < 32:
                 return x.to(y.device, torch.float32)
             return y
 
-        return super()._apply(at_least_float32, recurse)
+        return super()._apply(not_below_float32, recurse)

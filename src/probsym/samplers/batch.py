@@ -13,6 +13,7 @@ from probsym.errors import DeviceError, DtypeError, ShapeError
 from probsym.groups import Group
 from probsym.ops import Order, descending
 from probsym.ops.edge_list import Input
+from probsym.ops.precision import at_least_float32
 from probsym.signature import Signature, Term
 
 
@@ -65,9 +66,10 @@ class Batch:
         for key, group in signature.groups.items():
             if "point" in group.kinds:
                 centroids[key] = _centroid(key, signature, ready, masks)
+                back = -centroids[key]
                 for i, (x, term) in enumerate(zip(ready, signature.inputs, strict=True)):
                     if isinstance(x, Tensor):  # edges have no points
-                        ready[i] = translate(x, term, key, -centroids[key], masks)
+                        ready[i] = translate(x, term, key, back, masks)
         return replace(self, inputs=tuple(ready), centroids=centroids)
 
     @property
@@ -93,8 +95,8 @@ class Batch:
         """That of group elements and noise: the inputs', but at least float32."""
         for x in self.inputs:
             if x.is_floating_point():
-                return torch.promote_types(x.dtype, torch.float32)
-        return torch.promote_types(self.default, torch.float32)
+                return at_least_float32(x.dtype)
+        return at_least_float32(self.default)
 
     def mask_of(self, name: str) -> Tensor | None:
         """The mask of an axis with room for draws, (B, 1, n), or None."""
@@ -163,18 +165,17 @@ def _centroid(key: str, signature: Signature, inputs: Sequence[Input], masks: Ma
                 assert isinstance(place, int)
                 assert isinstance(x, Tensor)
                 others = [other for other in range(1, x.dim()) if other != x.dim() + place]
-                total = x.to(torch.promote_types(x.dtype, torch.float32))
+                total = x.to(at_least_float32(x.dtype))
                 total = total.sum(others) if others else total  # summing over no axes would sum over all
                 return total / _count(x, term, place, masks)
     first = inputs[0]
     return torch.zeros(first.shape[0], signature.groups[key].axis_size() or 0, device=first.device)
 
 
-def _count(x: Tensor, term: Term, place: int, masks: Mapping[str, Tensor]) -> Tensor:
-    """How many points of x are real, (B, 1)."""
-    count = torch.ones(x.shape[0], 1, device=x.device)
+def _count(x: Tensor, term: Term, place: int, masks: Mapping[str, Tensor]) -> Tensor | int:
+    """How many points of x are real, at least 1: (B, 1), or one number for all."""
+    count: Tensor | int = 1
     for other, name in enumerate(term.names, start=1):
         if other != x.dim() + place:
-            real = masks[name].sum(1, keepdim=True) if name in masks else x.shape[other]
-            count = count * real
-    return count.clamp(min=1)
+            count = count * (masks[name].sum(1, keepdim=True) if name in masks else x.shape[other])
+    return count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1)

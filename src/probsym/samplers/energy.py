@@ -10,6 +10,7 @@ from torch import Tensor
 
 from probsym._internal.checks import check_size
 from probsym.errors import GroupError, RangeError, ShapeError, SignatureError
+from probsym.ops.precision import at_least_float32
 from probsym.ops.ranks import merged_ties
 from probsym.ops.transforms import eagerly, hidden
 from probsym.samplers.base import Sampler
@@ -88,7 +89,7 @@ class Energy(Sampler):
         if not isinstance(found, Tensor) or tuple(found.shape) not in ((rows,), (rows, 1)):
             shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise ShapeError(f"Expected the energy to give one number for each of {rows} rows (got {shape})")
-        return found.reshape(batch.count, listed.count).to(torch.promote_types(found.dtype, torch.float32))
+        return found.reshape(batch.count, listed.count).to(at_least_float32(found.dtype))
 
 
 @eagerly

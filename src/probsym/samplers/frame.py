@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from probsym.errors import DtypeError, GroupError, RangeError, ShapeError, SignatureError, TracingError
 from probsym.groups.orthogonal import determinant_sign
-from probsym.ops import Order, descending, gram_schmidt
+from probsym.ops import Order, descending
 from probsym.ops.edge_list import EdgeList, numbers
-from probsym.ops.eigenspaces import Eigenspaces, eigenspaces, with_gradient
-from probsym.ops.jacobi import LARGEST, jacobi
 from probsym.ops.ranks import lexicographic_ranks
-from probsym.ops.transforms import hidden, needs_gradient
+from probsym.ops.transforms import hidden
 from probsym.samplers import noise as noises
 from probsym.samplers.base import Sampler, as_reads
 from probsym.samplers.batch import Batch
 from probsym.samplers.colour_ranks import colour_ranks
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
+from probsym.samplers.principal_axes import CLOSE, closeness, principal_axes
 from probsym.samplers.spectral_ranks import spectral_ranks
 from probsym.samplers.tied_orders import list_orders
 from probsym.samplers.weighted_frames import weighted_axes, weighted_orders
 from probsym.signature import Signature, Term
 
 KINDS = ("laplacian", "colours", "sort", "pca", "pose", "signs")
-CLOSE = {torch.float32: 1e-5, torch.float64: 1e-9}
-"""What counts as equal, relative to the largest, in inputs of each precision."""
 
 
 class Frame(Sampler):
@@ -196,19 +193,10 @@ class Frame(Sampler):
         if points.shape[1] == 0:
             raise ShapeError(f"Expected a vector or more along {d!r} to find principal axes of (got none)")
         with torch.no_grad():
-            close = _closeness(points, batch.centroids.get(d), batch.dtype)
-            spaces = eigenspaces(points.mT @ points, close, _solver(points))
-            simple = spaces.simple()
-        vectors = spaces.vectors.unsqueeze(1)
-        if needs_gradient(points):
-            vectors = with_gradient(vectors, points.mT @ points, spaces.space)
-        # noise that is projected on a space of several dimensions gives a basis of it, as a function of the space alone
-        drawn = noise.completion[d].double()
-        projected = Eigenspaces(vectors, spaces.space.unsqueeze(1)).project(drawn)
-        axes = gram_schmidt(torch.nn.functional.normalize(projected, dim=-2), drawn)
-        axes = _with_signs(axes) if self.exact else axes
-        if not batch.groups[d].reflects:
-            axes = _proper(axes)[:, :: 2 if self.exact else 1]
+            close = closeness(points, batch.centroids.get(d), batch.dtype)
+        axes, simple = principal_axes(
+            points, close, noise.completion[d].double(), signs=self.exact, reflects=batch.groups[d].reflects
+        )
         rotation = axes.to(batch.dtype)
         elements: dict[str, Tensor] = {d: rotation}
         carriers: dict[str, Order | Tensor] = {d: rotation}
@@ -242,7 +230,7 @@ class Frame(Sampler):
         count = math.perm(points.shape[1], points.shape[2] - 1) * (1 + batch.groups[d].reflects)
         if count > self.limit:
             raise GroupError(f"Expected at most {self.limit} elements in a weighted frame (got {count})")
-        close = _closeness(points.detach(), batch.centroids.get(d), batch.dtype)
+        close = closeness(points.detach(), batch.centroids.get(d), batch.dtype)
         axes, weights, spans = weighted_axes(
             points, noise.completion[d].double(), close, reflects=batch.groups[d].reflects
         )
@@ -281,22 +269,6 @@ def _rows(x: Tensor, term: Term, name: str) -> Tensor:
     return x.movedim(place, -1).flatten(1, -2).double() if x.dim() > 2 else x.unsqueeze(1).double()
 
 
-def _solver(points: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """What finds the principal axes: on a GPU one that no host waits for, on a CPU the fastest."""
-    waits = points.device.type != "cpu" and points.shape[-1] <= LARGEST
-    return jacobi if waits else torch.linalg.eigh
-
-
-def _closeness(points: Tensor, centroid: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """What counts as equal for points (B, m, d), relative to their size: (B, 1); more where centring lost digits."""
-    close = torch.full((points.shape[0], 1), CLOSE[dtype], dtype=torch.float64, device=points.device)
-    if centroid is None:
-        return close
-    size = torch.linalg.vector_norm(points, dim=-1).amax(1, keepdim=True)
-    away = torch.linalg.vector_norm(centroid.double(), dim=-1, keepdim=True)
-    return torch.maximum(close, 8 * torch.finfo(dtype).eps * away / size.clamp(min=torch.finfo(size.dtype).tiny))
-
-
 def _coordinates(x: Tensor, term: Term, n: str, d: str, axes: Tensor) -> Tensor:
     """The coordinates of every item in the axes (B, K, d, d): (B, K, n, channels * d)."""
     points = x.movedim((1 + term.names.index(n), 1 + term.names.index(d)), (1, -1)).double()
@@ -304,19 +276,6 @@ def _coordinates(x: Tensor, term: Term, n: str, d: str, axes: Tensor) -> Tensor:
     if any(axis.key == d and axis.kind == "axial" for axis in term.axes):
         turned = turned * determinant_sign(axes)
     return turned.reshape(*axes.shape[:2], points.shape[1], points.shape[2:].numel())
-
-
-def _with_signs(axes: Tensor) -> Tensor:
-    """The axes (B, 1, d, d) with every choice of signs for the columns, (B, 2^d, d, d); the last sign runs fastest."""
-    d = axes.shape[-1]
-    places = torch.arange(d - 1, -1, -1, device=axes.device)
-    minus = torch.arange(2**d, device=axes.device).unsqueeze(-1) >> places & 1
-    return axes * (1 - 2 * minus).to(axes.dtype).unsqueeze(-2)
-
-
-def _proper(axes: Tensor) -> Tensor:
-    """The axes with the last column turned so that the determinant is 1."""
-    return torch.cat([axes[..., :-1], axes[..., -1:] * determinant_sign(axes)], -1)
 
 
 def _adjacency(x: Tensor, term: Term, n: str) -> Tensor:

@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from probsym.errors import RangeError, TracingError
-from probsym.groups.base import normal_numbers
-from probsym.ops.random_numbers import random_numbers
+from probsym.ops.random_numbers import normal_numbers, random_numbers
 from probsym.ops.seeded import Seeded
 from probsym.ops.transforms import exporting
 from probsym.samplers.base import Sampler

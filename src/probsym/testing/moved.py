@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym.ops.edge_list import Input
+from probsym.ops.precision import at_least_float32
 from probsym.samplers.batch import without_padding, zero_padding
 from probsym.signature import Signature
 from probsym.symmetrized import Mask
@@ -32,7 +33,7 @@ class Moved:
         """Draw g, anywhere in the group, and move the inputs and their mask."""
         sizes = signature.check_inputs(inputs, mask)
         first = next((x for x in inputs if x.is_floating_point()), inputs[0])
-        dtype = torch.promote_types(first.dtype, torch.float32) if first.is_floating_point() else torch.float32
+        dtype = at_least_float32(first.dtype) if first.is_floating_point() else torch.float32
         g, batch, device = {}, (first.shape[0],), first.device
         for key, group in signature.groups.items():
             g[key] = group.random(batch, size=sizes.get(key), dtype=dtype, device=device, generator=generator)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from probsym._internal.base_outputs import as_outputs
+from probsym._internal.base_call import as_outputs
 from probsym._internal.callables import takes_mask
 from probsym.errors import SignatureError
 from probsym.groups import Group

@@ -19,6 +19,7 @@ from probsym.lab.methods import needs_ranks, symmetrized_graphs
 from probsym.lab.metrics import class_averaged_accuracy
 from probsym.lab.progress import shown
 from probsym.lab.recipe import Recipe, Settings, Task
+from probsym.ops.precision import at_least_float32
 from probsym.samplers import spectral_ranks
 
 NODES, FEATURES = 188, 3
@@ -65,7 +66,7 @@ class Pattern(Task):
         return Splits(*parts)
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
-        weights = class_weights(targets).to(torch.promote_types(output.dtype, torch.float32))
+        weights = class_weights(targets).to(at_least_float32(output.dtype))
         return cross_entropy(output.flatten(0, 1), targets.flatten(), weights, ignore_index=NO_TARGET)
 
     def losses(self, output: Tensor, targets: Tensor) -> Tensor:

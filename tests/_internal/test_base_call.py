@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym import Symmetrized, groups
-from probsym._internal.base_outputs import as_outputs
+from probsym._internal.base_call import as_outputs
 from probsym.errors import SignatureError
 
 S = {"n": groups.S()}

@@ -1,0 +1,125 @@
+"""The call of a base: with masks and further arguments, and whatever form its outputs have."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from probsym._internal.callables import takes_mask
+from probsym._internal.recomputed import can_recompute, recomputed
+from probsym.errors import SignatureError
+from probsym.ops.edge_list import EdgeList
+from probsym.signature import Term
+
+if TYPE_CHECKING:
+    from probsym.samplers.batch import Batch
+    from probsym.samplers.draw import Draw
+
+
+@dataclasses.dataclass(frozen=True)
+class BaseCall:
+    """How to call a base.
+
+    Args:
+        output_keys: as for `as_outputs`.
+        mask_argument: what the base calls its mask.
+        takes_mask: whether it takes one.
+        takes_none: whether it is also told so where there is no mask.
+    """
+
+    output_keys: tuple[str, ...] | None
+    mask_argument: str
+    takes_mask: bool
+    takes_none: bool
+
+    @staticmethod
+    def of(base: Callable[..., Any], output_keys: tuple[str, ...] | None, mask_argument: str) -> BaseCall:
+        """As its parameters say; refused if it does not take the mask that it is said to take."""
+        takes, none = (takes_mask(base, given=given, name=mask_argument) for given in (True, False))
+        if mask_argument != "mask" and not takes:
+            raise SignatureError(
+                f"Expected a base that takes {mask_argument!r}, its mask_argument (got one that does not)"
+            )
+        return BaseCall(output_keys, mask_argument, takes, none)
+
+    def values(
+        self, base: Callable[..., Any], batch: Batch, draw: Draw, extra: Mapping[str, Any] | None, again: bool
+    ) -> tuple[Tensor, ...]:
+        """`rho_out(g) f(rho_in(g)^-1 x)` for every draw, (B, K, ...); if `again`, computed again for the gradient.
+
+        `extra` are further arguments of the base by keyword: tensors of batch size B are repeated for the draws.
+        """
+        if again and can_recompute(batch.device):
+            return recomputed(lambda: self._values(base, batch, draw, extra), base, batch.inputs)
+        return self._values(base, batch, draw, extra)
+
+    def _values(
+        self, base: Callable[..., Any], batch: Batch, draw: Draw, extra: Mapping[str, Any] | None
+    ) -> tuple[Tensor, ...]:
+        rows, signature = batch.count * draw.count, batch.signature
+        folded = [x.reshape(rows, *x.shape[2:]) if isinstance(x, Tensor) else x for x in draw.undo(batch)]
+        found = base(*folded, **self._options(batch, draw, extra or {}))
+        outputs = as_outputs(found, self.output_keys, len(signature.outputs))
+        signature.check_outputs(outputs, batch.sizes, batch=rows)
+        return draw.apply(batch, [y.unflatten(0, (batch.count, draw.count)) for y in outputs])
+
+    def _options(self, batch: Batch, draw: Draw, extra: Mapping[str, Any]) -> dict[str, Any]:
+        options = {
+            name: one.repeat_interleave(draw.count, 0)
+            if isinstance(one, Tensor) and one.dim() and one.shape[0] == batch.count
+            else one
+            for name, one in extra.items()
+        }
+        if self.takes_none if batch.mask_names is None else self.takes_mask:
+            name = self.mask_argument
+            if name in options:
+                raise SignatureError(f"Expected mask= rather than extra[{name!r}] (got both, or the latter)")
+            masks = {key: one.flatten(0, 1) for key, one in draw.masks(batch).items()}
+            options[name] = masks if batch.mask_names else next(iter(masks.values()), None)
+        return options
+
+
+def as_outputs(found: Any, keys: Sequence[str] | None, count: int) -> tuple[Tensor, ...]:
+    """The outputs of a base that returned a tensor, a sequence, a mapping such as a ModelOutput, or a dataclass.
+
+    Those called by `keys`, or all there are, in their order, of which there must then be `count`.
+
+    >>> import torch
+    >>> as_outputs({"loss": torch.zeros(()), "logits": torch.ones(2)}, ["logits"], 1)
+    (tensor([1., 1.]),)
+    """
+    if isinstance(found, Tensor | EdgeList):  # the latter a dataclass, which is refused as an output
+        named = None
+    elif isinstance(found, Mapping):
+        named = {str(name): value for name, value in found.items() if value is not None}
+    elif dataclasses.is_dataclass(found) and not isinstance(found, type):
+        values = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+        named = {name: value for name, value in values.items() if value is not None}
+    else:
+        named = None
+    if keys is not None:
+        missing = [key for key in keys if named is None or key not in named]
+        if missing:
+            there = "no names" if named is None else ", ".join(named) or "none"
+            raise SignatureError(f"Expected the base to return {missing[0]!r}, which output_keys names (got {there})")
+        assert named is not None
+        return tuple(named[key] for key in keys)
+    if named is not None:
+        if len(named) != count:
+            raise SignatureError(
+                f"Expected the base to return {count} outputs, or output_keys= to choose them (got {', '.join(named)})"
+            )
+        return tuple(named.values())
+    return tuple(found) if isinstance(found, tuple | list) else (found,)
+
+
+def check_keys(keys: Sequence[str] | None, outputs: Sequence[Term]) -> tuple[str, ...] | None:
+    """One name for every output, or None."""
+    if keys is None:
+        return None
+    if isinstance(keys, str) or len(keys) != len(outputs) or not all(isinstance(one, str) for one in keys):
+        raise SignatureError(f"Expected output_keys to name {len(outputs)} outputs (got {keys!r})")
+    return tuple(keys)
