@@ -103,7 +103,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, encoders: Path) -> No
     tiny = {"width": 8, "layers": 1, "heads": 2, "feed_forward": 16, "eps": 1e-12}
     for name in backbones.BACKBONES:
         family = "bert" if name == "minilm" else "vit"
-        one = backbones.Backbone({"family": family, **tiny}, lambda family=family: encoders / family, "nothing", grid=3)
+        one = backbones.Backbone({"family": family, **tiny}, lambda family=family: encoders / family, grid=3)
         monkeypatch.setitem(backbones.BACKBONES, name, one)
 
 

@@ -34,7 +34,7 @@ class _Moments(torch.autograd.Function):
             length = vector_length(inner(q, q))
             length = (length if block.real is None else length[block.real]).view(-1, near.shape[-1])
             mean = length.mean(0) if len(length) else near.new_zeros(near.shape[-1])
-            found.append((near.new_tensor([len(length)]), mean, (length - mean).square_().sum(0)))
+            found.append((near.new_full((1,), len(length)), mean, (length - mean).square_().sum(0)))
         counts, means, squares = (torch.stack(one) for one in zip(*found, strict=True))
         # by differences: the difference of two large moments would lose the variance
         count = counts.sum(0)
