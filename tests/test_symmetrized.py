@@ -354,7 +354,7 @@ def test_training_in_chunks_keeps_little_and_gives_the_same_gradient(monkeypatch
         kept: dict[int, int] = {}
         with monkeypatch.context() as patch:
             if not recompute:
-                patch.setattr("probsym.symmetrized.can_recompute", lambda device: False)
+                patch.setattr("probsym._internal.base_call.can_recompute", lambda device: False)
             with torch.autograd.graph.saved_tensors_hooks(
                 lambda t, kept=kept: kept.update({t.data_ptr(): t.nbytes}) or t, lambda t: t
             ):
