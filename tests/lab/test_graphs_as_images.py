@@ -94,7 +94,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tiny = {"width": 8, "layers": 1, "heads": 2, "feed_forward": 16, "eps": 1e-12}
     for name in backbones.BACKBONES:
         family = "bert" if name == "minilm" else "vit"
-        one = backbones.Backbone({"family": family, **tiny}, lambda family=family: tmp_path / family, "nothing", grid=3)
+        one = backbones.Backbone({"family": family, **tiny}, lambda family=family: tmp_path / family, grid=3)
         monkeypatch.setitem(backbones.BACKBONES, name, one)
 
 
