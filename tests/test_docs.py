@@ -322,6 +322,18 @@ def test_tables_of_trained_potentials_are_those_of_the_files() -> None:
     assert trained_potentials_chart.block_of((DOCS / "potentials.md").read_text()) == wanted
 
 
+def test_memory_of_draws_in_parts_is_what_the_file_says() -> None:
+    found = json.loads((BENCHMARKS / "draws_in_parts_cpu.json").read_text())
+    page = " ".join((DOCS / "results" / "cost.md").read_text().split())
+    few, many, parts = (round(found["haar"]["added_bytes"][form] / 1e6) for form in found["haar"]["added_bytes"])
+    learned = round(found["learned"]["added_bytes"]["200 in parts of 20"] / 1e6)
+    times = found["haar"]["seconds"]["200 in parts of 20"] / found["haar"]["seconds"]["200"]
+    assert f"200 draws holds {parts} MB, hardly more than the {few} MB of 20 draws, instead of {many} MB" in page
+    assert f"With learned orders it holds {learned} MB" in page
+    assert f"takes {times:.1f} times as long" in page
+    assert parts < 1.1 * few
+
+
 def test_memory_on_lists_of_edges_is_what_the_file_says() -> None:
     found = json.loads((BENCHMARKS / "sparse_graphs_cpu.json").read_text())
     page = (DOCS / "guide" / "masks.md").read_text()

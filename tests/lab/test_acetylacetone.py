@@ -70,6 +70,7 @@ def test_methods_are_trained_with_equally_many_calls_of_the_base(method: str) ->
     model(torch.zeros(5, 4, 3), torch.randn(5, 4, 3))
     assert seen == [5 * CALLS[method]]
     assert recipe.settings.epochs * CALLS[method] == pytest.approx(8 * recipe_of("ga").settings.epochs, rel=1e-2)
+    assert recipe.settings.batch_size * CALLS[method] == pytest.approx(200, rel=0.25)  # and about as many steps
 
 
 def test_sets_are_apart_and_energies_without_those_of_the_atoms() -> None:
