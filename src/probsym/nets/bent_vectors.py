@@ -27,6 +27,12 @@ def vector_length(squares: Tensor) -> Tensor:
     return torch.sqrt(squares + torch.finfo(squares.dtype).tiny ** 0.5)
 
 
+def coefficients(scaled: Tensor, products: Tensor, below: Tensor, direction_below: Tensor) -> tuple[Tensor, Tensor]:
+    """a and b from |q| BN(|q|) and <q, k>, and the divisors <q, q> and <k, k> with their floors."""
+    a = scaled / below
+    return a, (SLOPE - 1) * (a * products).clamp_max(0) / direction_below
+
+
 def gates(
     q: Tensor, k: Tensor, floor: Tensor, direction_floor: Tensor, mean: Tensor, scale: Tensor, bias: Tensor
 ) -> tuple[Tensor, ...]:
@@ -35,8 +41,7 @@ def gates(
     length = vector_length(squares)
     norm = torch.addcmul(bias, length - mean, scale)
     below, direction_below = squares + floor, inner(k, k) + direction_floor
-    a = norm * length / below
-    b = (SLOPE - 1) * (a * products).clamp_max(0) / direction_below
+    a, b = coefficients(norm * length, products, below, direction_below)
     return a, b, squares, products, length, norm, below, direction_below
 
 

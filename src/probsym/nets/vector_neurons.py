@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from probsym._internal.checks import check_size
-from probsym.nets.bent_vectors import SLOPE, Bent, vector_length
+from probsym.nets.bent_vectors import Bent, coefficients, vector_length
 from probsym.nets.length_moments import point_moments
 from probsym.ops.gram_schmidt import TOLERANCE
 from probsym.ops.masked_batch_norm import MaskedBatchNorm
@@ -87,9 +87,7 @@ class VectorLeakyReLU(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The numbers a, b of `y = a q + b k`, from <q, q>, |q| BN(|q|), <q, k>, <k, k>, all (..., outputs)."""
         floor, direction_floor = self.floors(floor)
-        scale = scaled / (squares + floor)
-        against = (scale * products).clamp_max(0)
-        return scale, (SLOPE - 1) * against / (direction_squares + direction_floor)
+        return coefficients(scaled, products, squares + floor, direction_squares + direction_floor)
 
     def floor(self, x: Tensor, common: Tensor | None = None) -> Tensor:
         """The square of the length below which x is rounding, (rows, 1, 1), without gradient; positive at zero."""
