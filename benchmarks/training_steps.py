@@ -52,6 +52,7 @@ def own_loop(name: str, options: Options) -> Callable[[], object]:
     assert isinstance(model, Symmetrized)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fabric.device.type == "cuda")
     torch._inductor.config.comprehensive_padding = False  # wrong before torch 2.13, see `probsym.lab.engine.COMPILER`
+    torch._functorch.config.backward_pass_autocast = "off"  # as without a compiler, see docs/guide/speed.md
     estimator = torch.compile(model.estimator(), mode="reduce-overhead")
 
     def step() -> None:

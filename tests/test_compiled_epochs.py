@@ -7,6 +7,7 @@ else together, unless PROBSYM_BACKEND=inductor asks for it.
 """
 
 import os
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -100,3 +101,36 @@ def test_padding_beyond_the_limit_is_not_listed() -> None:
     model = Symmetrized(lambda x: x[:, 0] * x[:, 1].square(), "n -> ", {"n": groups.S()}, sampler)
     x, mask = torch.tensor([[1.0, 2.0, 4.0, 0.0]]), torch.tensor([[True, True, True, False]])
     torch.testing.assert_close(torch.compile(model, backend="eager")(x, mask=mask), model(x, mask=mask))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
+@pytest.mark.parametrize("inside", [True, False])
+def test_gradients_in_low_precision(inside: bool) -> None:
+    """Both ways of `docs/guide/speed.md` keep the sampler's gradients in float32, as they are without a compiler."""
+    from torch._functorch import config  # noqa: PLC0415, takes long
+
+    case = SETTINGS["S"]
+    model = make_model(case, case.outputs[-1], "Learned", torch.float32).to(DEVICE)
+    inputs, mask = make_inputs(case, torch.float32, "mixed", torch.Generator().manual_seed(1), batch=5)
+    inputs, mask = tree_map_only(Tensor, lambda x: x.to(DEVICE), (inputs, mask))
+    noise, low = model.noise(*inputs, mask=mask), torch.autocast(DEVICE, torch.bfloat16)
+
+    def autocast(*given: Tensor) -> Tensor:
+        with low:
+            return model(*given, mask=mask, noise=noise)
+
+    def gradients(call: Callable[..., Tensor]) -> list[Tensor]:
+        model.zero_grad()
+        call(*inputs).square().sum().backward()
+        return [p.grad.clone() for p in model.sampler.parameters() if p.grad is not None]
+
+    wanted = gradients(autocast)
+    torch.compiler.reset()
+    if inside:
+        found = gradients(torch.compile(autocast, backend=BACKEND))
+    else:
+        compiled = torch.compile(model, backend=BACKEND)
+        with config.patch(backward_pass_autocast="off"), low:
+            output = compiled(*inputs, mask=mask, noise=noise)
+        found = gradients(lambda *_: output)
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)

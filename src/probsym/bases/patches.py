@@ -1,7 +1,6 @@
 """Between arrays over n items and a square grid of tokens: linear maps of patches, and back."""
 
 import math
-from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -64,8 +63,10 @@ class Tokenize(nn.Module):
 
     def forward(self, *inputs: Tensor | EdgeList) -> Tensor:
         """Inputs that `arrays` has checked."""
-        found = map(self._mapped, self.arrays.inputs, inputs, self.weights)
-        return reduce(torch.add, found) + self.bias
+        tokens: Tensor = self.bias
+        for array, x, weight in zip(self.arrays.inputs, inputs, self.weights, strict=True):
+            tokens = tokens + self._mapped(array, x, weight)
+        return tokens
 
     def _mapped(self, array: Array, x: Tensor | EdgeList, weight: Tensor) -> Tensor:
         if isinstance(x, EdgeList):

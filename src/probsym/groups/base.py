@@ -70,7 +70,9 @@ class Group(ABC):
         return self.compares_features
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(str(value) for value in vars(self).values())})"
+        # of dataclasses, torch 2.11 cannot compile `vars`
+        names = self.__match_args__ if hasattr(self, "__match_args__") else vars(self)
+        return f"{type(self).__name__}({', '.join([str(getattr(self, name)) for name in names])})"
 
     @property
     @abstractmethod

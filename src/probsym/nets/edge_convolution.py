@@ -220,8 +220,7 @@ def nearest(
     n, flat = x.shape[2], x.movedim(0, 2).flatten(2)
     if n <= min(neighbours, all_pairs):
         return None, None if real is None else real.T.unsqueeze(2) & real
-    # differences, not the expanded square, which would lose close points far from the origin
-    distance = reach = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist")
+    distance = reach = _distances(flat)
     if real is not None:
         reach = torch.where(real.unsqueeze(1) & real.unsqueeze(2), distance, 0)
         distance = torch.where(real.unsqueeze(1), distance, torch.inf)
@@ -236,3 +235,13 @@ def nearest(
     if real is not None:
         edges = edges & torch.isfinite(distance) & real.unsqueeze(2)
     return index, edges.movedim(2, 0).contiguous()
+
+
+def _distances(x: Tensor) -> Tensor:
+    """Between all points of x (rows, n, channels), from their differences.
+
+    The expanded square would lose close points far from the origin.
+    """
+    if x.shape[1] <= ALL_PAIRS and torch.compiler.is_compiling():  # in one kernel with what follows
+        return torch.linalg.vector_norm(x.unsqueeze(2) - x.unsqueeze(1), dim=-1)
+    return torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")

@@ -1,12 +1,13 @@
 """Exact group averaging: every element of a finite group, each once."""
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from probsym.errors import GroupError, RangeError
-from probsym.ops.transforms import hidden
+from probsym.ops.transforms import eagerly, hidden
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
@@ -62,7 +63,7 @@ def every_element(batch: Batch, limit: int) -> Draw:
     padded = math.prod([group.cardinality(batch.sizes.get(key)) for key, group in groups.items()])
     # compiled code would split where masks are looked at, and be compiled anew for every largest number of real items
     unseen = padded <= limit and torch.compiler.is_compiling()
-    most = sizes if unseen else {key: _most_items(batch, key) for key in sizes}
+    most = sizes if unseen else _most_items(sizes, batch.masks)
     total = math.prod([group.cardinality(most.get(key, batch.sizes.get(key))) for key, group in groups.items()])
     if total > limit:
         raise GroupError(f"Expected at most {limit} elements to list (got {total}, for {most} items)")
@@ -81,11 +82,14 @@ def every_element(batch: Batch, limit: int) -> Draw:
     )
 
 
-def _most_items(batch: Batch, key: str) -> int:
-    """The largest number of real items on an axis, or of all where masks cannot be looked at."""
-    if key not in batch.masks or batch.count == 0 or hidden(batch.masks[key]):
-        return batch.sizes[key]
-    return max(1, int(batch.masks[key].sum(-1).max()))
+@eagerly
+def _most_items(sizes: Mapping[str, int], masks: Mapping[str, Tensor]) -> dict[str, int]:
+    """The largest number of real items on each axis, or of all where masks cannot be looked at."""
+    most = dict(sizes)
+    for key, mask in masks.items():
+        if key in most and len(mask) and not hidden(mask):
+            most[key] = max(1, int(mask.sum(-1).max()))
+    return most
 
 
 def _elements(batch: Batch, key: str, most: int | None) -> Tensor:
