@@ -84,7 +84,8 @@ def test_epochs(setting: str, sampler: str) -> None:
             model.train(training)
             for inputs, mask in batches:
                 wanted = [one.clone() for one in step(model, model, inputs, mask)]
-                with config.patch(fallback_random=True):  # draws as without a compiler
+                # draws as without a compiler; strides as `probsym.lab.engine.COMPILER` has them
+                with config.patch(fallback_random=True, comprehensive_padding=False):
                     found = step(compiled, model, inputs, mask)
                 torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-5)
                 counts.append(counter.frame_count)
@@ -127,9 +128,9 @@ def test_gradients_in_low_precision(inside: bool) -> None:
     wanted = gradients(autocast)
     torch.compiler.reset()
     if inside:
-        found = gradients(torch.compile(autocast, backend=BACKEND))
+        found = gradients(torch.compile(autocast, backend="aot_eager"))  # inductor rounds the base in other places
     else:
-        compiled = torch.compile(model, backend=BACKEND)
+        compiled = torch.compile(model, backend="aot_eager")
         with config.patch(backward_pass_autocast="off"), low:
             output = compiled(*inputs, mask=mask, noise=noise)
         found = gradients(lambda *_: output)
