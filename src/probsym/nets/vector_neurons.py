@@ -138,7 +138,12 @@ def linear_maps(x: Tensor, common: Tensor | None, *weights: Tensor) -> tuple[Ten
     found = linear(x, joint[:, : x.shape[-1]])
     if common is not None:
         found = found.add_(linear(common, joint[:, x.shape[-1] :]))
-    return found.split([len(one) for one in weights], dim=-1)
+    parts = found.split([len(one) for one in weights], dim=-1)
+    if (
+        torch.compiler.is_compiling()
+    ):  # views that are kept for the backward pass tie it to one batch size in torch 2.11
+        return tuple(part.contiguous() for part in parts)
+    return parts
 
 
 def shares(taken: Tensor, dtype: torch.dtype) -> Tensor:
