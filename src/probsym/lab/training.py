@@ -23,7 +23,7 @@ from probsym.lab.final_test import AT_END, report_on_test, suffixes, weights_in
 from probsym.lab.interrupts import graceful
 from probsym.lab.kept_weights import keep_weights
 from probsym.lab.recipe import Recipe, Settings, Task
-from probsym.lab.seeds import derived
+from probsym.lab.seeds import derived, seeded
 
 
 @dataclass
@@ -315,8 +315,7 @@ def initial_weights(recipe: Recipe, settings: Settings, seed: int) -> dict[str, 
 
 def _built(recipe: Recipe, settings: Settings, seed: int) -> nn.Module:
     """The model with the weights that a seed gives it; nothing else in the process sees that seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derived(seed, "initialisation"))
+    with seeded(torch.device("cpu"), derived(seed, "initialisation")):
         return recipe.build(settings)
 
 
