@@ -69,14 +69,7 @@ class Acetylacetone(Task):
         self.references = {number: energy + mean for number, energy in isolated.items()}
         tests = [as_examples(found[name], self.references, place) for place, name in enumerate(TESTS)]
         every = as_examples(train, self.references, 0)
-        parts = every.take(slice(0, -VALID)), every.take(slice(len(train.energy) - VALID, None)), _joined(tests)
-        starts = (0, parts[0].size, every.size)
-        return Splits(
-            *(
-                part._replace(ids=torch.arange(start, start + part.size))
-                for part, start in zip(parts, starts, strict=True)
-            )
-        )
+        return Splits.numbered(every.take(slice(0, -VALID)), every.take(slice(-VALID, None)), _joined(tests))
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         return self.losses(output, targets).mean()

@@ -58,11 +58,7 @@ class NBody(Task):
 
     def load(self) -> Splits:
         found = _watched(nbody)
-        first, parts = 0, []
-        for name in ("train", "valid", "test"):
-            parts.append(as_examples(found[name], first))
-            first += parts[-1].size
-        return Splits(*parts)
+        return Splits.numbered(*(as_examples(found[name]) for name in ("train", "valid", "test")))
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         return (output - targets).square().mean()
@@ -91,14 +87,14 @@ def _watched(simulated: Callable[[Show], T]) -> T:
         return simulated(show)
 
 
-def as_examples(particles: Particles, first: int = 0) -> Examples:
-    """Systems as examples in float32, numbered from `first`."""
+def as_examples(particles: Particles) -> Examples:
+    """Systems as examples in float32."""
     position = particles.position
     distances = (position.unsqueeze(1) - position.unsqueeze(2)).square().sum(-1)
     charges = particles.edges * (1 - torch.eye(position.shape[1], dtype=position.dtype))
     pairs = torch.stack([charges, distances], -1)
     inputs = tuple(one.float() for one in (position, particles.velocity, pairs))
-    return Examples(inputs, None, particles.target.float(), torch.arange(first, first + len(position)))
+    return Examples(inputs, None, particles.target.float(), torch.arange(len(position)))
 
 
 class AnyNet(nn.Module):
