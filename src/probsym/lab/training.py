@@ -24,6 +24,7 @@ from probsym.lab.interrupts import graceful
 from probsym.lab.kept_weights import keep_weights
 from probsym.lab.recipe import Recipe, Settings, Task
 from probsym.lab.seeds import derived, seeded
+from probsym.lab.text import is_number
 
 
 @dataclass
@@ -136,7 +137,7 @@ class Training:
         if not is_curve(progress.curve) or len(progress.curve) != step // steps:
             raise RunError(f"Expected {self.path} to have a curve of {step // steps} epochs (got another)")
         loss, seconds = progress.loss, progress.seconds
-        if not (isinstance(loss, list) and len(loss) == 2 and all(map(_is_number, (*loss, seconds)))):
+        if not (isinstance(loss, list) and len(loss) == 2 and all(map(is_number, (*loss, seconds)))):
             raise RunError(f"Expected {self.path} to have two losses and seconds (got {loss!r}, {seconds!r})")
 
     def _go_on_keeping(self, before: int | None) -> None:
@@ -294,13 +295,9 @@ class Training:
 def is_curve(found: Any) -> bool:
     """Whether it is what a training keeps of its epochs: numbers by name for each."""
     return isinstance(found, list) and all(
-        isinstance(row, dict) and all(isinstance(name, str) and _is_number(one) for name, one in row.items())
+        isinstance(row, dict) and all(isinstance(name, str) and is_number(one) for name, one in row.items())
         for row in found
     )
-
-
-def _is_number(found: Any) -> bool:
-    return isinstance(found, int | float) and not isinstance(found, bool)
 
 
 def plain_description(model: nn.Module) -> dict[str, Any]:
