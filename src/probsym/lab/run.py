@@ -280,8 +280,7 @@ class Job:
 
 def _curve_in(folder: Path) -> list[dict[str, float]]:
     """The curve in a run's last checkpoint."""
-    state = load_checkpoint(folder / "checkpoint.pt")
-    found = state.get("curve") if isinstance(state, dict) else None
+    found = load_checkpoint(folder / "checkpoint.pt").get("curve")
     return found if found and is_curve(found) else []
 
 

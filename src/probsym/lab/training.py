@@ -102,24 +102,29 @@ class Training:
             )
         return there
 
+    def _subject(self) -> dict[str, Any]:
+        """What is trained: the same in every checkpoint of a run."""
+        of = {"recipe": self.recipe.name, "seed": self.seed, "settings": asdict(self.settings)}
+        return {**of, "built": self.built, "data": self.engine.task.source}
+
     def _load(self) -> None:
-        state = load_checkpoint(self.path, self.engine.device)
-        wanted = {"recipe": self.recipe.name, "seed": self.seed, "settings": asdict(self.settings)}
-        wanted |= {"built": self.built, "data": self.engine.task.source}
-        if isinstance(state, dict):  # older checkpoints do not say what was built, nor from which data
-            state = {"built": wanted["built"], "data": wanted["data"], **state}
-        found = {name: state.get(name) for name in wanted} if isinstance(state, dict) else state
-        if isinstance(found, dict) and isinstance(found["settings"], dict):
-            # settings that came later have their defaults in older checkpoints
-            found["settings"] = {**asdict(Settings()), **found["settings"]}
+        wanted = self._subject()
+        # older checkpoints do not say what was built, nor from which data, nor how often weights are kept
+        older = {"built": wanted["built"], "data": wanted["data"], "keep_every": self.keep_every, "precision": None}
+        state = older | load_checkpoint(self.path, self.engine.device)
+        found = {name: state.get(name) for name in wanted}
+        if isinstance(found["settings"], dict):  # those that came later have their defaults in older checkpoints
+            found["settings"] = asdict(Settings()) | found["settings"]
         if found != wanted:
             raise RunError(f"Expected {self.path} to be of {wanted} (got {found})")
-        self._go_on_keeping(state.get("keep_every", self.keep_every))  # older ones do not say this either
-        before = state.get("precision")
-        if None not in (before, self.precision) and before != self.precision:
+        began = f"which the run in {self.path.parent} began"
+        if self.keep_every not in (None, state["keep_every"]):
             raise RunError(
-                f"Expected precision {before}, in which the run in {self.path.parent} began (got {self.precision})"
+                f"Expected keep_every={state['keep_every']}, with {began} (got keep_every={self.keep_every})"
             )
+        self.keep_every = state["keep_every"]
+        if self.precision is not None and state["precision"] not in (None, self.precision):
+            raise RunError(f"Expected precision {state['precision']}, in {began} (got {self.precision})")
         try:
             best = {name: Best(**one) for name, one in state["best"].items()}
             progress = Progress(state["step"], state["loss"], state["seconds"], state["curve"], best)
@@ -139,14 +144,6 @@ class Training:
         loss, seconds = progress.loss, progress.seconds
         if not (isinstance(loss, list) and len(loss) == 2 and all(map(is_number, (*loss, seconds)))):
             raise RunError(f"Expected {self.path} to have two losses and seconds (got {loss!r}, {seconds!r})")
-
-    def _go_on_keeping(self, before: int | None) -> None:
-        if self.keep_every not in (None, before):
-            raise RunError(
-                f"Expected keep_every={before}, with which the run in {self.path.parent} began "
-                f"(got keep_every={self.keep_every})"
-            )
-        self.keep_every = before
 
     def run(self, show: Show | None = None) -> dict[str, Any]:
         """Train to the end and test; the metrics. `show` is told of every epoch, with what was measured in it.
@@ -210,32 +207,21 @@ class Training:
         row["seconds"] = round(time.perf_counter() - start, 3)
 
     def _validated(self, epoch: int, mark: str) -> dict[str, float]:
-        """The validation metrics of the weights or their average, by marked names; the best are kept."""
-        engine = self.engine
+        """The validation metrics of the weights or their average, by marked names; the best weights are kept."""
+        engine, best = self.engine, self.progress.best
         with engine.averaged() if mark else nullcontext():
             try:
                 found = engine.evaluate(engine.data.valid, self.seed, "validation", epoch)
             except NonFiniteError:  # from a metric that cannot be computed of such outputs
                 found = {"loss": math.nan, **dict.fromkeys(engine.task.selects, math.nan)}
             found = {f"{name}{mark}": value for name, value in found.items()}
-            self._keep_best(found, epoch, mark)
+            for metric, larger in engine.task.selects.items():
+                name, sign = f"{metric}{mark}", 1 if larger else -1
+                value = found[name]  # no validation at all is better than a loss that is no number
+                if math.isfinite(value) and (name not in best or sign * value > sign * best[name].value):
+                    weights = {key: one.clone() for key, one in engine.model.state_dict().items()}
+                    best[name] = Best(value, epoch + 1, weights)
         return found
-
-    def _keep_best(self, found: dict[str, float], epoch: int, mark: str) -> None:
-        engine, progress = self.engine, self.progress
-        for metric, larger in engine.task.selects.items():
-            name = f"{metric}{mark}"
-            best = progress.best.get(name)
-            if not math.isfinite(found[name]):
-                continue  # no validation at all is better than a loss that is no number
-            if best is None or (found[name] > best.value if larger else found[name] < best.value):
-                weights = best.weights if best is not None else {}
-                for key, value in engine.model.state_dict().items():
-                    if key in weights:
-                        weights[key].copy_(value)
-                    else:
-                        weights[key] = value.detach().clone()
-                progress.best[name] = Best(found[name], epoch + 1, weights)
 
     def _keep(self, epoch: int) -> None:
         if self.keep_every is None or self.engine.fabric.global_rank != 0:
@@ -252,11 +238,7 @@ class Training:
             return  # the last good checkpoint stays; the loss will tell
         save_checkpoint(
             {
-                "recipe": self.recipe.name,
-                "seed": self.seed,
-                "settings": asdict(self.settings),
-                "built": self.built,
-                "data": self.engine.task.source,
+                **self._subject(),
                 "keep_every": self.keep_every,
                 "precision": self.precision,
                 **self.engine.state(),
