@@ -95,17 +95,12 @@ def read_curve(path: Path, result: Mapping[str, Any] | None = None) -> list[dict
 def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """All results under a folder by row, every seed of each; files of other kinds are passed over."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for path in json_files(folder):
+    for path in sorted(folder.rglob("*.json")):
         result = read_json(path)
         if is_result(result):
             check_result(path, result)
             found.setdefault(result["row"], []).append(result)
     return found
-
-
-def json_files(folder: Path) -> list[Path]:
-    """The files of JSON under a folder, in order of their paths."""
-    return sorted(folder.rglob("*.json"))
 
 
 def is_result(content: Any) -> bool:

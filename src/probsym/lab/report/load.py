@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from probsym._internal.json_file import read_json
 from probsym.errors import RunError
 from probsym.lab.json_with_table import find_table
-from probsym.lab.results import check_result, in_words, is_result, json_files, read_curve
+from probsym.lab.results import check_result, in_words, is_result, read_curve
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
@@ -128,7 +128,7 @@ class ReportData:
 
 def load_results(folder: Path) -> ReportData:
     """Everything under a folder of results."""
-    data = _load((path, str(path.relative_to(folder))) for path in json_files(folder))
+    data = _load((path, str(path.relative_to(folder))) for path in sorted(folder.rglob("*.json")))
     if not data.runs:
         raise RunError(f"Expected results in {folder} (got none)")
     return data
@@ -145,7 +145,7 @@ def load_runs(folders: Iterable[Path], results: Path | None = None) -> ReportDat
             if not is_result(read_json(path)):
                 raise RunError(f"Expected {path} to be the result of a run (got something else)")
             files |= {beside.resolve(): str(beside) for beside in sorted(path.parent.glob("*.json"))}
-    others = [path for path in json_files(results) if path.resolve() not in files] if results else []
+    others = [path for path in sorted(results.rglob("*.json")) if path.resolve() not in files] if results else []
     asked = ((path, str(path)) for path in others if _is_analysis(read_json(path)))
     return _load([*files.items(), *asked], only_of_runs=True)
 
