@@ -16,9 +16,10 @@ from probsym.lab.capture import Captured
 from probsym.lab.collectives import average_gradients, copy_from_first, gathered
 from probsym.lab.examples import Examples, Splits, Stored
 from probsym.lab.kept_weights import KeptWeights
+from probsym.lab.methods import takes_draws
 from probsym.lab.recipe import Settings, Task
 from probsym.lab.seeds import derived, seeded
-from probsym.samplers import Canonical, Noise
+from probsym.samplers import Noise
 from probsym.symmetrized import Symmetrized
 
 COMPILER = {"triton.autotune_pointwise": False, "comprehensive_padding": False}
@@ -105,8 +106,7 @@ class Engine:
     @property
     def draws(self) -> bool:
         """Whether the model averages over draws, of which evaluations can ask for more or fewer."""
-        sampler = self.model.sampler if isinstance(self.model, Symmetrized) else None
-        return sampler is not None and not sampler.lists_elements and not isinstance(sampler, Canonical)
+        return isinstance(self.model, Symmetrized) and takes_draws(self.model.sampler)
 
     def order(self, seed: int, epoch: int) -> Tensor:
         """The batches of an epoch, (steps, batch_size)."""
