@@ -37,6 +37,7 @@ from probsym.lab.results import (
     curve_text,
     read_curve,
     result_path,
+    write_result,
     write_with_curve,
 )
 from probsym.lab.separation import SeparationRecipe, separate
@@ -127,9 +128,7 @@ def run(
             f"Expected {recipe.name} to run in one process, in 32-true and without weights to keep (got {options})"
         )
     settings = recipe.settings.changed(changes)
-    changed = settings.differences(recipe.settings)
-    kept = {seed: result_path(results, recipe.name, seed, changed) for seed in seeds} if results else {}
-    job = Job(recipe, settings, changed, options, folders, kept, resume)
+    job = Job(recipe, settings, settings.differences(recipe.settings), options, folders, results, resume)
     fabric = make_fabric(options)
     if processes == 1 or launched():
         fabric.launch()
@@ -156,7 +155,7 @@ class Job:
     Args:
         changed: those of the settings that are not the recipe's own.
         folders: of the runs, by seed.
-        kept: where results are written beside, by seed; none for nowhere.
+        results: where results are also written.
     """
 
     recipe: Recipe | SeparationRecipe
@@ -164,9 +163,15 @@ class Job:
     changed: dict[str, Any]
     options: Options
     folders: dict[int, Path]
-    kept: dict[int, Path]
+    results: Path | None
     resume: bool
     engine: Engine | None = None
+
+    @property
+    def kept(self) -> dict[int, Path]:
+        """The files in `results`, by seed."""
+        results, row, changed = self.results, self.recipe.name, self.changed
+        return {seed: result_path(results, row, seed, changed) for seed in self.folders} if results else {}
 
     def __call__(self, fabric: Fabric, console: Console | None = None) -> list[dict[str, Any]]:
         _set_products(self.options)  # once more: this may be a process of its own
@@ -225,12 +230,12 @@ class Job:
                 result, curve = self._result(fabric, seed, folder, show)
             if fabric.is_global_zero:
                 result = write_with_curve(path, curve_path, result, curve)
-        if fabric.is_global_zero and seed in self.kept:
+        if fabric.is_global_zero and self.results is not None:
             kept, curve = self.kept[seed], read_curve(curve_path, result)
             if kept.exists():
                 mend_table(kept.with_suffix(".csv"), read_json(kept), lambda: curve_text(curve))
             else:
-                write_with_curve(kept, kept.with_suffix(".csv"), result, curve)
+                write_result(self.results, result, curve)
         return result
 
     def _check_kept(self, folder: Path) -> None:

@@ -22,7 +22,7 @@ from probsym.lab.engine import Engine
 from probsym.lab.final_test import AT_END, report_on_test, suffixes, weights_in
 from probsym.lab.interrupts import graceful
 from probsym.lab.kept_weights import keep_weights
-from probsym.lab.recipe import Recipe, Settings, Task
+from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.seeds import derived, seeded
 from probsym.lab.text import is_number
 
@@ -303,15 +303,11 @@ def make_engine(
     settings: Settings,
     fabric: Fabric,
     *,
-    task: Task | None = None,
     seed: int | None = None,
     compile: bool = False,
     capture: bool = False,
 ) -> Engine:
-    """The recipe's model and data on a device; of another task of the same kind if one is given.
-
-    With a seed, the model has the weights that the seed gives it.
-    """
-    task = recipe.task() if task is None else task
+    """The recipe's model and data on a device; with a seed, the model has the weights that the seed gives it."""
+    task = recipe.task()
     model = _built(recipe, settings, 0 if seed is None else seed)
     return Engine(fabric, model, task, settings, task.load(), seed=seed, compile=compile, capture=capture)
