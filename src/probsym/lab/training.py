@@ -168,23 +168,19 @@ class Training:
                 for index in engine.order(self.seed, epoch)[first:]:
                     sums += engine.train_step(index, self.seed, progress.step)
                     progress.step += 1
-                    if progress.step % engine.steps_per_epoch == 0:
-                        break
-                    if request.asked and engine.world == 1:
+                    ended = progress.step % engine.steps_per_epoch == 0
+                    if ended:
+                        self._end_epoch(epoch, sums, start)
+                        self._keep(epoch + 1)  # before any checkpoint of this epoch, so that no resumed run lacks it
+                        sums.zero_()
+                        if show is not None:
+                            show(epoch + 1, self.settings.epochs, progress.curve[-1])
+                    # within an epoch, several processes do not wait for each other
+                    if engine.fabric.broadcast(request.asked) if ended else request.asked and engine.world == 1:
                         self._stop(start, sums)
                     if time.perf_counter() - saved >= self.every:
                         self._save(start, sums)
                         saved = time.perf_counter()
-                self._end_epoch(epoch, sums, start)
-                self._keep(epoch + 1)  # before any checkpoint of this epoch, so that no resumed run lacks it
-                sums.zero_()
-                if show is not None:
-                    show(epoch + 1, self.settings.epochs, progress.curve[-1])
-                if engine.fabric.broadcast(request.asked):
-                    self._stop(start, sums)
-                if time.perf_counter() - saved >= self.every:
-                    self._save(start, sums)
-                    saved = time.perf_counter()
         self._save(start, sums)
         return self._tested(time.perf_counter() - start)
 
