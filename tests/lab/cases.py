@@ -42,13 +42,8 @@ class Tiny(Classification):
 
     def load(self) -> Splits:
         generator = torch.Generator().manual_seed(0)
-        starts = (0, self.sizes[0], sum(self.sizes[:2]))
-        return Splits(
-            *(
-                as_examples(decorated_cycles(size, NODES, generator), start, ranks=self.ranks)
-                for size, start in zip(self.sizes, starts, strict=True)
-            )
-        )
+        graphs = (decorated_cycles(size, NODES, generator) for size in self.sizes)
+        return Splits.numbered(*(as_examples(one, ranks=self.ranks) for one in graphs))
 
 
 class Ranked(Tiny):

@@ -131,7 +131,7 @@ def test_the_gradient_of_the_loss_is_that_of_energies_and_forces(method: str) ->
     engine.model.double().train()
     batch = engine.data.train.take(torch.arange(4))
     batch = batch.double()._replace(targets=batch.targets.double())
-    noise = engine._noise(engine.model, batch)
+    noise = engine._noise(batch)
     base = engine.model.base
     weight = base.embed[0].weight
 

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 def curve(
     recipe: Recipe, folder: Path, seeds: tuple[int, ...], dropout: float = 0.0, **mode: bool
 ) -> list[list[float]]:
+    recipe = replace(recipe, task=partial(DecoratedCycles, 400))
     settings = replace(recipe.settings, epochs=3, dropout=dropout)
-    engine = make_engine(recipe, settings, make_fabric(Options("cuda")), task=DecoratedCycles(400), **mode)
+    engine = make_engine(recipe, settings, make_fabric(Options("cuda")), **mode)
     found = []
     for seed in seeds:
         training = Training(engine, recipe, seed, folder / f"{mode}" / str(seed))
@@ -51,14 +53,8 @@ def test_compiled_steps_are_near_the_plain_ones(tmp_path: Path) -> None:
 
 
 def test_a_captured_run_resumes(tmp_path: Path) -> None:
-    recipe = RECIPES[0]
-    engine = make_engine(
-        recipe,
-        replace(recipe.settings, epochs=4),
-        make_fabric(Options("cuda")),
-        task=DecoratedCycles(400),
-        capture=True,
-    )
+    recipe = replace(RECIPES[0], task=partial(DecoratedCycles, 400))
+    engine = make_engine(recipe, replace(recipe.settings, epochs=4), make_fabric(Options("cuda")), capture=True)
     whole = Training(engine, recipe, 0, tmp_path / "whole")
     whole.run()
 

@@ -177,7 +177,7 @@ def test_the_solver_of_a_cpu_would_be_noticed(name: str) -> None:
 def test_losses_of_a_step_compile_in_one_graph() -> None:
     engine = small_engine("nbody/transformer-fa")
     batch = engine.data.train
-    noise = engine._noise(engine.model, batch)
+    noise = engine._noise(batch)
     wanted = engine._losses(batch, noise, batch.targets)
     torch._dynamo.reset()
     found = torch.compile(engine._losses, backend="aot_eager", fullgraph=True)(batch, noise, batch.targets)

@@ -113,7 +113,7 @@ def test_names_are_a_task_and_a_row_and_all_different() -> None:
 
 def test_examples_are_numbered_and_padded_with_zeros() -> None:
     graphs = decorated_cycles(6, 24, torch.Generator().manual_seed(0))
-    found = as_examples(graphs, 100, ranks=True)
+    found = as_examples(graphs, ranks=True).numbered(100)
     assert found.ids.tolist() == list(range(100, 106))
     assert not any(x[~graphs.mask].any() for x in found.inputs)
     assert found.inputs[2].dtype == torch.float32
@@ -125,9 +125,9 @@ def test_examples_are_numbered_and_padded_with_zeros() -> None:
 def test_only_frames_wait_for_ranks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     asked = list[bool]()
 
-    def small(graphs: Graphs, first: int = 0, *, ranks: bool = False) -> Examples:
+    def small(graphs: Graphs, *, ranks: bool = False) -> Examples:
         asked.append(ranks)
-        return as_examples(graphs, first)
+        return as_examples(graphs)
 
     for place in (exp_classify, separation):
         monkeypatch.setattr(place, "as_examples", small)

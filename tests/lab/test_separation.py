@@ -20,7 +20,7 @@ from probsym.lab.hotelling import Moments
 from probsym.lab.recipe import Settings
 from probsym.lab.recipes import RECIPES
 from probsym.lab.recipes.graphs import as_examples, graph_network
-from probsym.lab.separation import PairCount, SeparationRecipe, models, outputs, relabel, separate
+from probsym.lab.separation import SeparationRecipe, close_pairs, models, outputs, relabel, separate
 from probsym.samplers import spectral_ranks
 from probsym.symmetrized import Symmetrized
 from tests.lab.cases import NODES, SEPARATION, run_quietly, separation_graphs
@@ -72,26 +72,27 @@ def graph(examples: Examples, i: int) -> networkx.Graph:
 @pytest.mark.parametrize("count", [2, 9, 600])
 def test_all_pairs_are_counted_as_by_brute_force(count: int) -> None:
     found = torch.randint(3, (3, count, 2), generator=torch.Generator().manual_seed(0)).float()
-    pairs = PairCount(count, None, 1.5, CPU)
-    assert pairs.total == pairs.left() == count * (count - 1) // 2
     together = torch.ones(count, count, dtype=torch.bool).triu(1)
+    pairs = None
     for one in found:
-        pairs.add(one)
+        pairs = close_pairs(one, pairs, 1.5)
         together &= (one.unsqueeze(0) - one.unsqueeze(1)).abs().sum(-1) <= 1.5
-        assert pairs.left() == int(together.sum())
+        assert torch.equal(pairs, together.nonzero())
 
 
 def test_given_pairs_are_counted_and_no_others() -> None:
-    chosen = torch.tensor([[0, 1], [2, 3], [0, 3], [1, 2]])
-    pairs = PairCount(4, chosen, 0.1, CPU)
-    assert pairs.total == pairs.left() == 4
-    found = torch.tensor([[0.0, 0.0], [0.0, 0.05], [1.0, 0.0], [0.0, 0.0]])
-    pairs.add(found)
-    assert pairs.left() == 2
-    pairs.add(torch.zeros(4, 2))
-    assert pairs.left() == 2
-    pairs.add(torch.tensor([[0.06, 0.06], [0.0, 0.0], [0.0, 0.0], [0.06, 0.06]]))
-    assert pairs.left() == 1
+    pairs = torch.tensor([[0, 1], [2, 3], [0, 3], [1, 2]])
+    pairs = close_pairs(torch.tensor([[0.0, 0.0], [0.0, 0.05], [1.0, 0.0], [0.0, 0.0]]), pairs, 0.1)
+    assert pairs.tolist() == [[0, 1], [0, 3]]
+    assert len(close_pairs(torch.zeros(4, 2), pairs, 0.1)) == 2
+    pairs = close_pairs(torch.tensor([[0.06, 0.06], [0.0, 0.0], [0.0, 0.0], [0.06, 0.06]]), pairs, 0.1)
+    assert pairs.tolist() == [[0, 3]]
+
+
+def test_without_models_no_pair_is_separated() -> None:
+    assert separate(replace(SEPARATION, models=0), 0, CPU)["not_separated"] == 4
+    every = separate(replace(SEPARATION, models=0, pairs=lambda examples: None), 0, CPU)
+    assert every["not_separated"] == every["pairs"] == 28
 
 
 # the control

@@ -27,9 +27,12 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu", *, mapped: b
     if not path.is_file():
         raise RunError(f"Expected a checkpoint at {path} (got none)")
     try:
-        return torch.load(path, map_location=device, weights_only=True, mmap=mapped)
+        state = torch.load(path, map_location=device, weights_only=True, mmap=mapped)
     except Exception as error:  # whatever the reader of a broken file raises
         raise RunError(f"Expected {path} to be a whole checkpoint (got: {error})") from error
+    if not isinstance(state, dict):
+        raise RunError(f"Expected {path} to be a checkpoint, values by name (got a {type(state).__name__})")
+    return state
 
 
 def clear_partials(folder: Path) -> None:

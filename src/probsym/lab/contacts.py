@@ -8,8 +8,6 @@ from torch import Tensor
 from probsym.errors import DtypeError, NonFiniteError, RangeError, ShapeError
 
 HITS = (1, 3, 10)
-FORMS = {"": "raw", "_filtered": "filtered", "_extended": "extended"}
-"""How a metric's name ends, and which candidates there are."""
 
 
 def contact_metrics(scores: Tensor, contacts: Tensor, mask: Tensor) -> dict[str, Tensor]:
@@ -48,14 +46,14 @@ def contact_metrics(scores: Tensor, contacts: Tensor, mask: Tensor) -> dict[str,
     place = torch.arange(scores.shape[-1], device=scores.device)
     candidates = mask[molecule] & (place != other.unsqueeze(-1))
     apart = candidates & ~contacts[molecule, atom]
-    per_form = {"raw": candidates, "filtered": apart, "extended": apart & (place != atom.unsqueeze(-1))}
+    by_ending = {"": candidates, "_filtered": apart, "_extended": apart & (place != atom.unsqueeze(-1))}
     found = {}
-    for ending, form in FORMS.items():
-        higher, equal = (((one) & per_form[form]).sum(-1) for one in (row > own, row == own))
+    for ending, beside in by_ending.items():
+        higher, equal = ((one & beside).sum(-1) for one in (row > own, row == own))
         rank = 1 + higher.double() + equal.double() / 2
         values = {f"hits@{many}": (rank <= many).double() for many in HITS} | {"mrr": 1 / rank}
         for name, value in values.items():
-            found[f"{name}{ending}"] = _mean(value, molecule, len(scores), zeros=form == "raw")
+            found[f"{name}{ending}"] = _mean(value, molecule, len(scores), zeros=not ending)
     return found
 
 

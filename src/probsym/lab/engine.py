@@ -16,9 +16,10 @@ from probsym.lab.capture import Captured
 from probsym.lab.collectives import average_gradients, copy_from_first, gathered
 from probsym.lab.examples import Examples, Splits, Stored
 from probsym.lab.kept_weights import KeptWeights
+from probsym.lab.methods import takes_draws
 from probsym.lab.recipe import Settings, Task
 from probsym.lab.seeds import derived, seeded
-from probsym.samplers import Canonical, Noise
+from probsym.samplers import Noise
 from probsym.symmetrized import Symmetrized
 
 COMPILER = {"triton.autotune_pointwise": False, "comprehensive_padding": False}
@@ -105,8 +106,7 @@ class Engine:
     @property
     def draws(self) -> bool:
         """Whether the model averages over draws, of which evaluations can ask for more or fewer."""
-        sampler = self.model.sampler if isinstance(self.model, Symmetrized) else None
-        return sampler is not None and not sampler.lists_elements and not isinstance(sampler, Canonical)
+        return isinstance(self.model, Symmetrized) and takes_draws(self.model.sampler)
 
     def order(self, seed: int, epoch: int) -> Tensor:
         """The batches of an epoch, (steps, batch_size)."""
@@ -213,7 +213,7 @@ class Engine:
     def _train(self, index: Tensor) -> Tensor:
         self.optimiser.zero_grad(set_to_none=True)
         batch = self.data.train.take(index)
-        noise, targets = self._noise(self.model, batch), batch.targets
+        noise, targets = self._noise(batch), batch.targets
         if self.world > 1:
             share = len(index) // self.world
             start = self.fabric.global_rank * share
@@ -262,18 +262,18 @@ class Engine:
         (gradient,) = torch.autograd.grad(output.sum(), place, create_graph=self.model.training)
         return torch.cat([output.unsqueeze(1), -gradient.flatten(1)], 1)
 
-    def _noise(self, model: nn.Module, batch: Examples, samples: int | None = None) -> Noise | None:
-        if not isinstance(model, Symmetrized):
+    def _noise(self, batch: Examples, samples: int | None = None) -> Noise | None:
+        if not isinstance(self.model, Symmetrized):
             return None
         samples = samples if self.draws else None
-        return model.noise(*batch.inputs, mask=batch.mask, index=batch.ids, samples=samples, generator=self.generator)
+        return self.model.noise(*batch.inputs, **batch.keywords, samples=samples, generator=self.generator)
 
     def _evaluation(self, part: Stored, index: Tensor, samples: int | None) -> Callable[[Tensor], Tensor]:
         def outputs(index: Tensor) -> Tensor:
             batch = part.take(index)
             inputs, differentiates = self._inputs(batch), self.task.differentiates is not None
             with _float32() if self.settings.float32_evaluation else self.fabric.autocast():
-                noise = self._noise(self.model, batch, samples)
+                noise = self._noise(batch, samples)
                 drawn = {} if noise is None else {"noise": noise, "index": batch.ids}
                 with torch.set_grad_enabled(differentiates):
                     output = self._with_forces(self.model(*inputs, mask=batch.mask, **drawn), inputs).detach()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -32,6 +33,10 @@ class Examples(NamedTuple):
         mask = None if self.mask is None else self.mask.to(device)
         return Examples(tuple(x.to(device) for x in self.inputs), mask, self.targets.to(device), self.ids.to(device))
 
+    def numbered(self, first: int) -> Examples:
+        """All of them with numbers from `first` on."""
+        return self._replace(ids=torch.arange(first, first + self.size, device=self.ids.device))
+
     def double(self) -> Examples:
         """All of them with inputs in float64."""
         return self._replace(inputs=tuple(x.double() if x.is_floating_point() else x for x in self.inputs))
@@ -60,6 +65,7 @@ class Stored(Protocol):
     def size(self) -> int: ...
     def take(self, index: Tensor | slice) -> Examples: ...
     def to(self, device: torch.device) -> Stored: ...
+    def numbered(self, first: int) -> Stored: ...
 
 
 class PackedExamples:
@@ -72,7 +78,7 @@ class PackedExamples:
     """
 
     def __init__(self, graphs: PackedGraphs, first: int = 0, ranks: Tensor | None = None) -> None:
-        self.graphs, self.ranks = graphs, ranks
+        self.graphs, self.first, self.ranks = graphs, first, ranks
         self.ids = torch.arange(first, first + len(graphs), device=graphs.nodes.values.device)
 
     @property
@@ -110,8 +116,11 @@ class PackedExamples:
     def to(self, device: torch.device) -> PackedExamples:
         """All of them on another device."""
         ranks = None if self.ranks is None else self.ranks.to(device)
-        first = int(self.ids[0]) if self.size else 0
-        return PackedExamples(self.graphs.to(device), first, ranks)
+        return PackedExamples(self.graphs.to(device), self.first, ranks)
+
+    def numbered(self, first: int) -> PackedExamples:
+        """All of them with numbers from `first` on."""
+        return PackedExamples(self.graphs, first, self.ranks)
 
 
 class Splits(NamedTuple):
@@ -120,6 +129,12 @@ class Splits(NamedTuple):
     train: Stored
     valid: Stored
     test: Stored
+
+    @staticmethod
+    def numbered(*parts: Stored) -> Splits:
+        """The three parts, their examples numbered on from one to the next."""
+        starts = accumulate((part.size for part in parts[:-1]), initial=0)
+        return Splits(*(part.numbered(start) for part, start in zip(parts, starts, strict=True)))
 
     def to(self, device: torch.device) -> Splits:
         """All three on another device."""

@@ -30,7 +30,7 @@ def write_new(path: Path, content: Mapping[str, Any], table: Path | None = None,
         with atomic_write(path, *([] if table is None else [table]), overwrite=False) as (beside, *others):
             beside.write_text(json.dumps(content, indent=1) + "\n")
             for one in others:
-                _write(one, text)
+                one.write_text(text, encoding="utf-8", newline="")
     except FileExistsError as error:
         found = "one" if path.exists() else f"the lock of a writer that is at work or was killed: {error}"
         raise RunError(f"Expected no result at {path}, which is never overwritten (got {found})") from error
@@ -53,7 +53,7 @@ def table_text(rows: Sequence[Mapping[str, Any]]) -> str:
 def write_table(path: Path, text: str) -> None:
     """Write a table alone, over one that is there."""
     with atomic_write(path) as (beside,):
-        _write(beside, text)
+        beside.write_text(text, encoding="utf-8", newline="")
 
 
 def find_table(table: Path, content: Mapping[str, Any], advice: str) -> Path:
@@ -79,11 +79,6 @@ def mend_table(table: Path, content: Mapping[str, Any], text: Callable[[], str])
         write_table(table, made)
     elif found != table:
         found.replace(table)
-
-
-def _write(path: Path, text: str) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _digest(text: str) -> str:

@@ -1,8 +1,9 @@
-"""The ways to symmetrize that the paper compares, for graphs."""
+"""The ways to symmetrize that the paper compares: for graphs by name, else by their samplers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -32,6 +33,24 @@ GRAPH_METHODS: dict[str, Make] = {
         _gin(settings, channels), settings.noise, settings.tau, reads=(0, 1)
     ),
 }
+
+
+def takes_draws(sampler: Sampler) -> bool:
+    """Whether models can average over more or fewer draws of a sampler: not if it has one element or lists them."""
+    return not sampler.lists_elements and not isinstance(sampler, samplers.Canonical)
+
+
+def symmetrized(
+    base: nn.Module,
+    signature: str,
+    bound: Mapping[str, groups.Group],
+    sampler: Sampler,
+    settings: Settings,
+    **options: Any,
+) -> Symmetrized:
+    """A model with as many draws as the settings say, or one where the sampler takes no number of them."""
+    draws = (settings.samples, settings.eval_samples) if takes_draws(sampler) else (1, 1)
+    return Symmetrized(base, signature, bound, sampler, *draws, **options)
 
 
 def needs_ranks(method: str | None) -> bool:
@@ -70,14 +89,7 @@ def symmetrized_graphs(
         edges: whether they have features of edges.
         chunk: draws in one call of the base.
     """
-    single, ranks = method == "canonical", needs_ranks(method)
+    ranks = needs_ranks(method)
     inputs = f"n c, n n{', n n e' if edges else ''}{', n' if ranks else ''}"
-    return Symmetrized(
-        WithoutRanks(base) if ranks else base,
-        f"{inputs} -> {output}",
-        {"n": groups.S()},
-        GRAPH_METHODS[method](settings, channels),
-        samples=1 if single else settings.samples,
-        eval_samples=1 if single else settings.eval_samples,
-        chunk=chunk,
-    )
+    base, sampler = WithoutRanks(base) if ranks else base, GRAPH_METHODS[method](settings, channels)
+    return symmetrized(base, f"{inputs} -> {output}", {"n": groups.S()}, sampler, settings, chunk=chunk)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import l1_loss
 
 from probsym._internal.checks import check_size
 from probsym.errors import NonFiniteError, RangeError, ShapeError
@@ -40,11 +41,12 @@ def class_averaged_accuracy(
     if not mask.any():
         raise ShapeError("Expected at least one node (got none)")
     _check_finite(scores[mask])
-    chosen = scores.argmax(-1)
-    parts = zip(chosen.split(many), labels.split(many), mask.split(many), strict=True)
-    kinds = scores.shape[-1]
-    found = [_accuracy(one[real], true[real], kinds) for one, true, real in parts if real.any()]
-    return torch.stack(found).mean()
+    from torchmetrics.functional.classification import multiclass_accuracy  # noqa: PLC0415, slow to import
+
+    parts = zip(scores.argmax(-1).split(many), labels.split(many), mask.split(many), strict=True)
+    nodes = [(chosen[real], true[real]) for chosen, true, real in parts if real.any()]
+    found = [multiclass_accuracy(*one, scores.shape[-1], average="macro") for one in nodes]
+    return torch.stack(found).double().mean()
 
 
 def average_precision(scores: Tensor, labels: Tensor) -> Tensor:
@@ -91,15 +93,7 @@ def mean_absolute_error(output: Tensor, targets: Tensor) -> Tensor:
     if output.shape != targets.shape or output.numel() == 0:
         raise ShapeError(f"Expected output and targets of one shape, not empty (got {_shapes(output, targets)})")
     _check_finite(output)
-    from torchmetrics.functional import mean_absolute_error as absolute_error  # noqa: PLC0415, slow to import
-
-    return absolute_error(output.double().flatten(), targets.double().flatten())
-
-
-def _accuracy(chosen: Tensor, labels: Tensor, classes: int) -> Tensor:
-    from torchmetrics.functional.classification import multiclass_accuracy  # noqa: PLC0415, slow to import
-
-    return multiclass_accuracy(chosen, labels, classes, average="macro").double()
+    return l1_loss(output.double(), targets.double())
 
 
 def _shapes(*tensors: Tensor) -> str:

@@ -7,6 +7,7 @@ import types
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -103,11 +104,7 @@ class Settings:
 
     def differences(self, other: Settings) -> dict[str, Any]:
         """The fields in which this one differs from another."""
-        return {
-            one.name: getattr(self, one.name)
-            for one in fields(self)
-            if getattr(self, one.name) != getattr(other, one.name)
-        }
+        return {name: value for name, value in vars(self).items() if value != getattr(other, name)}
 
 
 def changes(pairs: Sequence[str]) -> dict[str, Any]:
@@ -176,24 +173,21 @@ class Recipe:
     settings: Settings = field(default_factory=Settings)
 
 
+_BOOLEANS, _NONE = {"true": True, "false": False}, {"none": None}
+_READERS: dict[Any, tuple[str, Callable[[str], Any]]] = {
+    bool: ("bool", lambda text: _BOOLEANS[text.lower()]),
+    int: ("int", int),
+    float: ("float", float),
+    str: ("str", str),
+    tuple[int, ...]: ("whole numbers between commas", lambda text: tuple(int(one) for one in text.split(",") if one)),
+    types.NoneType: ("none", lambda text: _NONE[text.lower()]),
+}
+"""What the types of settings are called, and how they are read."""
+
+
 def _value(text: str, kind: Any, name: str) -> Any:
-    options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-    if type(None) in options and text.lower() == "none":
-        return None
-    if typing.get_origin(kind) is tuple:
-        try:
-            return tuple(int(one) for one in text.split(",") if one)
-        except ValueError as error:
-            raise RecipeError(f"Expected {name} to be whole numbers between commas (got {text!r})") from error
-    for option in options:
-        try:
-            if option is bool:
-                return {"true": True, "false": False}[text.lower()]
-            if option in (int, float):
-                return option(text)
-        except (ValueError, KeyError):
-            continue
-        if option is str:
-            return text
-    names = " or ".join("none" if one is type(None) else one.__name__ for one in options)
-    raise RecipeError(f"Expected {name} to be {names} (got {text!r})")
+    readers = [_READERS[one] for one in (typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,))]
+    for _, read in readers:
+        with suppress(ValueError, KeyError):
+            return read(text)
+    raise RecipeError(f"Expected {name} to be {' or '.join(called for called, _ in readers)} (got {text!r})")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from probsym._internal.json_file import read_json
 from probsym.errors import RunError
 from probsym.lab.json_with_table import find_table, table_text, write_new
+from probsym.lab.text import is_number, number
 
 FIELDS = ("row", "metrics", "seed", "command", "commit", "hardware", "torch", "date")
 
@@ -94,17 +95,12 @@ def read_curve(path: Path, result: Mapping[str, Any] | None = None) -> list[dict
 def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """All results under a folder by row, every seed of each; files of other kinds are passed over."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for path in json_files(folder):
+    for path in sorted(folder.rglob("*.json")):
         result = read_json(path)
         if is_result(result):
             check_result(path, result)
             found.setdefault(result["row"], []).append(result)
     return found
-
-
-def json_files(folder: Path) -> list[Path]:
-    """The files of JSON under a folder, in order of their paths."""
-    return sorted(folder.rglob("*.json"))
 
 
 def is_result(content: Any) -> bool:
@@ -120,7 +116,7 @@ def check_result(path: Path, result: Mapping[str, Any]) -> None:
     if not isinstance(metrics, dict):
         raise RunError(f"Expected {path} to have metrics by name (got {metrics!r})")
     for name, value in metrics.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not is_number(value):
             raise RunError(f"Expected {path} to have numbers for metrics (got {name}={value!r})")
     if not isinstance(changed, dict | None):
         raise RunError(f"Expected {path} to have changed settings by name (got {changed!r})")
@@ -148,8 +144,8 @@ def summarised(
     if not runs:
         return None
     precisions = tuple(sorted({str(one["precision"]) for one in runs if one.get("precision")}))
-    values = [_number(one["metrics"][metric]) for one in runs]
-    if not all(map(math.isfinite, values)):
+    values = [value for one in runs if (value := number(one["metrics"][metric])) is not None]
+    if len(values) < len(runs):
         return Summary(math.nan, None, len(runs), precisions)
     mean = average(values)
     deviation = None if len(runs) == 1 else math.hypot(*(one - mean for one in values)) / math.sqrt(len(runs) - 1)
@@ -166,11 +162,3 @@ def average(values: Sequence[float]) -> float:
     if max(map(abs, values)) > 1e300:
         return math.fsum(one / count for one in values)
     return math.fsum(values) / count
-
-
-def _number(value: float) -> float:
-    """An integer may be too large for a float."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -126,7 +127,8 @@ def run(
         raise RunError(
             f"Expected {recipe.name} to run in one process, in 32-true and without weights to keep (got {options})"
         )
-    job = Job(recipe, folders, recipe.settings.changed(changes), options, results, resume)
+    settings = recipe.settings.changed(changes)
+    job = Job(recipe, settings, settings.differences(recipe.settings), options, folders, results, resume)
     fabric = make_fabric(options)
     if processes == 1 or launched():
         fabric.launch()
@@ -139,20 +141,6 @@ def run(
         raise RunError(f"Expected all {processes} processes to go on (got: {error}); {GO_ON}") from error
 
 
-def _make_places(name: str, folders: Mapping[int, Path], kept: Mapping[int, Path], resume: bool) -> None:
-    """Make the folders, before anything is computed; refuse those that are taken or cannot be made."""
-    try:
-        for seed, one in folders.items() if not resume else ():
-            if one.is_dir() and any(one.iterdir()):
-                raise RunError(f"Expected {one} to be empty, or to resume (got a run of seed {seed})")
-            if seed in kept and kept[seed].exists():
-                raise RunError(f"Expected no result of {name}, seed {seed}, at {kept[seed]} (got one)")
-        for one in (*folders.values(), *(path.parent for path in kept.values())):
-            one.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"Expected folders for the run and its result (got: {error})") from error
-
-
 def _same_error(line: str) -> Exception:
     """The error that a process of ours raised, from the last line of its traceback."""
     name, _, message = line.removeprefix("probsym.errors.").partition(": ")
@@ -160,22 +148,30 @@ def _same_error(line: str) -> Exception:
     return kind(message) if isinstance(kind, type) and issubclass(kind, errors.ProbsymError) else RunError(line)
 
 
+@dataclass
 class Job:
-    """A recipe for some seeds, as what each of several processes runs."""
+    """A recipe for some seeds, as what each of several processes runs.
 
-    def __init__(
-        self,
-        recipe: Recipe | SeparationRecipe,
-        folders: dict[int, Path],
-        settings: Settings,
-        options: Options,
-        results: Path | None,
-        resume: bool,
-    ) -> None:
-        self.recipe, self.folders, self.settings = recipe, folders, settings
-        self.options, self.results, self.resume = options, results, resume
-        self.changed = settings.differences(recipe.settings)
-        self.engine: Engine | None = None
+    Args:
+        changed: those of the settings that are not the recipe's own.
+        folders: of the runs, by seed.
+        results: where results are also written.
+    """
+
+    recipe: Recipe | SeparationRecipe
+    settings: Settings
+    changed: dict[str, Any]
+    options: Options
+    folders: dict[int, Path]
+    results: Path | None
+    resume: bool
+    engine: Engine | None = None
+
+    @property
+    def kept(self) -> dict[int, Path]:
+        """The files in `results`, by seed."""
+        results, row, changed = self.results, self.recipe.name, self.changed
+        return {seed: result_path(results, row, seed, changed) for seed in self.folders} if results else {}
 
     def __call__(self, fabric: Fabric, console: Console | None = None) -> list[dict[str, Any]]:
         _set_products(self.options)  # once more: this may be a process of its own
@@ -194,15 +190,21 @@ class Job:
         return found if fabric.is_global_zero else []
 
     def _make_places(self, fabric: Fabric) -> None:
-        """Make the folders, in the first process; what it refuses, all refuse."""
-        refused: str | None = None
+        """Make the folders before anything is computed, in the first process; what it refuses, all refuse."""
+        refused = None
         if fabric.is_global_zero:
-            name, results = self.recipe.name, self.results
-            kept = {seed: result_path(results, name, seed, self.changed) for seed in self.folders} if results else {}
             try:
-                _make_places(name, self.folders, kept, self.resume)
+                for seed, folder in self.folders.items() if not self.resume else ():
+                    if folder.is_dir() and any(folder.iterdir()):
+                        raise RunError(f"Expected {folder} to be empty, or to resume (got a run of seed {seed})")
+                    if seed in self.kept and (path := self.kept[seed]).exists():
+                        raise RunError(f"Expected no result of {self.recipe.name}, seed {seed}, at {path} (got one)")
+                for folder in (*self.folders.values(), *(path.parent for path in self.kept.values())):
+                    folder.mkdir(parents=True, exist_ok=True)
             except RunError as error:
                 refused = str(error)
+            except OSError as error:
+                refused = f"Expected folders for the run and its result (got: {error})"
         refused = fabric.broadcast(refused)
         if refused is not None:
             raise RunError(refused)
@@ -229,8 +231,7 @@ class Job:
             if fabric.is_global_zero:
                 result = write_with_curve(path, curve_path, result, curve)
         if fabric.is_global_zero and self.results is not None:
-            kept = result_path(self.results, self.recipe.name, seed, self.changed)
-            curve = read_curve(curve_path, result)
+            kept, curve = self.kept[seed], read_curve(curve_path, result)
             if kept.exists():
                 mend_table(kept.with_suffix(".csv"), read_json(kept), lambda: curve_text(curve))
             else:
@@ -284,8 +285,7 @@ class Job:
 
 def _curve_in(folder: Path) -> list[dict[str, float]]:
     """The curve in a run's last checkpoint."""
-    state = load_checkpoint(folder / "checkpoint.pt")
-    found = state.get("curve") if isinstance(state, dict) else None
+    found = load_checkpoint(folder / "checkpoint.pt").get("curve")
     return found if found and is_curve(found) else []
 
 
@@ -298,26 +298,18 @@ def _trained(
     training = Training(engine, recipe, seed, folder, options.checkpoint_every, options.keep_every, options.precision)
     if training.resume():
         show(training.epoch, engine.settings.epochs, "resumed")
-    before = training.progress.seconds
-    writer = (
-        SummaryWriter(str(folder / "tensorboard"), purge_step=training.epoch + 1)
-        if engine.fabric.is_global_zero
-        else None
-    )
+    before, first = training.progress.seconds, training.epoch + 1
+    events = str(folder / "tensorboard")
+    with SummaryWriter(events, purge_step=first) if engine.fabric.is_global_zero else nullcontext() as writer:
 
-    def listen(done: int, total: int, row: str | Mapping[str, float]) -> None:
-        show(done, total, row)
-        if writer is not None and not isinstance(row, str):
-            for name, value in row.items():
-                if name not in ("epoch", "seconds"):
-                    writer.add_scalar(name, value, done)
+        def listen(done: int, total: int, row: str | Mapping[str, float]) -> None:
+            show(done, total, row)
+            if writer is not None and not isinstance(row, str):
+                for name, value in row.items():
+                    if name not in ("epoch", "seconds"):
+                        writer.add_scalar(name, value, done)
 
-    try:
-        metrics = training.run(listen)
-    finally:
-        if writer is not None:
-            writer.close()
-    return metrics, training.progress.curve, before
+        return training.run(listen), training.progress.curve, before
 
 
 def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) -> Engine:

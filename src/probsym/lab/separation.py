@@ -18,7 +18,7 @@ from probsym._internal.progress import Show
 from probsym.lab.examples import Examples
 from probsym.lab.hotelling import compare, joined, moments
 from probsym.lab.recipe import Settings
-from probsym.lab.seeds import derived
+from probsym.lab.seeds import derived, seeded
 from probsym.symmetrized import Symmetrized
 
 NUMBERS = 20_000_000
@@ -59,8 +59,10 @@ def separate(recipe: SeparationRecipe, seed: int, device: torch.device, show: Sh
     examples = recipe.load().to(device)
     relabelled = relabel(examples, seed)
     pairs = recipe.pairs(examples)
+    # of all pairs only those still together are kept, since nearly all fall apart at once
+    together = None if pairs is None else pairs.to(device)
+    total = examples.size * (examples.size - 1) // 2 if pairs is None else len(pairs)
     calibrated = recipe.calibrated_pairs(examples)
-    apart = PairCount(examples.size, pairs, recipe.threshold, device)
     control = torch.zeros(examples.size, dtype=torch.bool, device=device)
     least = {name: torch.ones(len(one), dtype=torch.float64) for name, one in calibrated.items()}
     least_control = torch.ones(examples.size, dtype=torch.float64)
@@ -71,7 +73,7 @@ def separate(recipe: SeparationRecipe, seed: int, device: torch.device, show: Sh
             torch.cat([one.mean(1) for one in outputs(model, graphs, draws, generator)])
             for graphs in (examples, relabelled)
         )
-        apart.add(found)
+        together = close_pairs(found, together, recipe.threshold)
         control |= (found - copies).abs().sum(-1) > recipe.threshold
         if place < recipe.calibrated_models:
             # in float64: where scores nearly tie, rounding alone can order a copy differently, as the test would see
@@ -87,8 +89,8 @@ def separate(recipe: SeparationRecipe, seed: int, device: torch.device, show: Sh
         if show is not None:
             show(place + 1, recipe.models, "random models")
     metrics: dict[str, float] = {
-        "pairs": apart.total,
-        "not_separated": apart.left(),
+        "pairs": total,
+        "not_separated": total if together is None else len(together),
         "control_separated": int(control.sum()),
         "controls": examples.size,
     }
@@ -105,11 +107,9 @@ def separate(recipe: SeparationRecipe, seed: int, device: torch.device, show: Sh
 
 def models(recipe: SeparationRecipe, seed: int, device: torch.device) -> Iterator[nn.Module]:
     """The model at one random initialisation after the other, in evaluation mode."""
-    devices = [device] if device.type == "cuda" else []
     for place in range(recipe.models):
         # made where they are used: drawing millions of weights elsewhere would take longer than using them
-        with torch.random.fork_rng(devices), torch.device(device):
-            torch.manual_seed(derived(seed, "initialisation", place))
+        with seeded(device, derived(seed, "initialisation", place)), torch.device(device):
             model = recipe.build(recipe.settings)
         yield model.to(device).eval()
 
@@ -146,33 +146,17 @@ def relabel(examples: Examples, seed: int) -> Examples:
     )
 
 
-class PairCount:
-    """Which pairs were ever further apart than the threshold, in the sum of absolute differences."""
+def close_pairs(found: Tensor, pairs: Tensor | None, threshold: float, step: int = 512) -> Tensor:
+    """Those of the pairs, or of all there are if None, whose outputs, of (graphs, d), are no further apart than that.
 
-    def __init__(self, count: int, pairs: Tensor | None, threshold: float, device: torch.device) -> None:
-        self.count, self.threshold = count, threshold
-        self.total = count * (count - 1) // 2 if pairs is None else len(pairs)
-        # with all pairs only those still together are kept, since nearly all fall apart at once
-        self.together = None if pairs is None else pairs.to(device)
-
-    def add(self, found: Tensor) -> None:
-        """Take the outputs (graphs, d) of one more model into account."""
-        if self.together is None:
-            self.together = self._close(found)
-            return
-        first, second = self.together.T
-        near = (found[first] - found[second]).abs().sum(-1) <= self.threshold
-        self.together = self.together[near]
-
-    def left(self) -> int:
-        """How many pairs were never apart."""
-        return self.total if self.together is None else len(self.together)
-
-    def _close(self, found: Tensor, step: int = 512) -> Tensor:
-        close = []
-        for start in range(0, self.count, step):
-            distance = torch.cdist(found[start : start + step].double(), found.double(), p=1)
-            near = (distance <= self.threshold).nonzero()
-            near[:, 0] += start
-            close.append(near[near[:, 0] < near[:, 1]])
-        return torch.cat(close)
+    The distance is the sum of absolute differences.
+    """
+    if pairs is not None:
+        first, second = pairs.T
+        return pairs[(found[first] - found[second]).abs().sum(-1) <= threshold]
+    close = []
+    for start in range(0, len(found), step):
+        near = (torch.cdist(found[start : start + step].double(), found.double(), p=1) <= threshold).nonzero()
+        near[:, 0] += start
+        close.append(near[near[:, 0] < near[:, 1]])
+    return torch.cat(close)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from probsym.lab.known_names import closest
-from probsym.lab.paper import TABLES, Column, Line
+from probsym.lab.paper import TABLES, Column, Line, PaperTable, listed_rows
 from probsym.lab.results import Summary, in_words, summarised
+from probsym.lab.text import brief, counted
 
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -38,7 +38,7 @@ def table(number: int, results: Results, changed: Mapping[str, Any] | None = Non
     Ours are those of runs in which just the given settings were changed; by default none. The caption says how many
     other rows of the same tasks there are.
     """
-    found = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
+    found = _paper_table(number)
     title = f"Table {found.number}. {found.title}"
     if changed:
         title += f"; ours with {in_words(changed)}"
@@ -59,9 +59,14 @@ def table(number: int, results: Results, changed: Mapping[str, Any] | None = Non
     return shown
 
 
+def _paper_table(number: int) -> PaperTable:
+    found: PaperTable = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
+    return found
+
+
 def _others(tasks: Container[str], results: Results, changed: Mapping[str, Any] | None) -> int:
     """How many rows of these tasks have no place in a table of the paper, or have one with other settings."""
-    places, wanted = set().union(*(paper.rows for paper in TABLES.values())), in_words(changed)
+    places, wanted = listed_rows(), in_words(changed)
     found = {
         (row, settings)
         for row, runs in results.items()
@@ -76,7 +81,7 @@ def controls(number: int, results: Results, changed: Mapping[str, Any] | None = 
 
     A pair that is left is not separated. A copy that is "separated" from its original shows what the count is worth.
     """
-    found = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
+    found = _paper_table(number)
     columns = [column for column in found.columns if column.metric == "not_separated"]
     if not columns:
         return None
@@ -128,13 +133,8 @@ def number_in_words(ours: Summary) -> tuple[str, str]:
     (('99.07 ± 0.15', '3 seeds'), ('not finite', '1 seed'))
     """
     mean, deviation, seeds, precisions = ours
-    note = f"{seeds} seed{'' if seeds == 1 else 's'}"
-    if len(precisions) > 1:
-        note += f", in {' and '.join(precisions)}"
-    if not math.isfinite(mean):
-        return "not finite", note
-    middle = f"{mean:.0f}" if mean == round(mean) and abs(mean) < 1e9 else f"{mean:.4g}"
-    return middle if deviation is None else f"{middle} ± {deviation:.2g}", note
+    note = counted(seeds, "seed") + (f", in {' and '.join(precisions)}" if len(precisions) > 1 else "")
+    return brief(mean) if deviation is None else f"{brief(mean)} ± {deviation:.2g}", note
 
 
 def spoken_number(ours: Summary | None) -> str:
@@ -149,7 +149,7 @@ def _status(place: Place, recipes: Container[str], runs: Sequence[Mapping[str, A
     if place.row is None:
         return "published only" if place.paper is not None else "published as diverged, or not at all"
     if place.ours is not None:
-        return f"done, {place.ours[2]} seed{'s' if place.ours[2] > 1 else ''}"
+        return f"done, {counted(place.ours.seeds, 'seed')}"
     others = {in_words(one["changed"]) for one in runs if one.get("changed")}
     if others:
         return f"only with {' and with '.join(sorted(others))}"

@@ -22,8 +22,9 @@ from probsym.lab.engine import Engine
 from probsym.lab.final_test import AT_END, report_on_test, suffixes, weights_in
 from probsym.lab.interrupts import graceful
 from probsym.lab.kept_weights import keep_weights
-from probsym.lab.recipe import Recipe, Settings, Task
-from probsym.lab.seeds import derived
+from probsym.lab.recipe import Recipe, Settings
+from probsym.lab.seeds import derived, seeded
+from probsym.lab.text import is_number
 
 
 @dataclass
@@ -101,24 +102,29 @@ class Training:
             )
         return there
 
+    def _subject(self) -> dict[str, Any]:
+        """What is trained: the same in every checkpoint of a run."""
+        of = {"recipe": self.recipe.name, "seed": self.seed, "settings": asdict(self.settings)}
+        return {**of, "built": self.built, "data": self.engine.task.source}
+
     def _load(self) -> None:
-        state = load_checkpoint(self.path, self.engine.device)
-        wanted = {"recipe": self.recipe.name, "seed": self.seed, "settings": asdict(self.settings)}
-        wanted |= {"built": self.built, "data": self.engine.task.source}
-        if isinstance(state, dict):  # older checkpoints do not say what was built, nor from which data
-            state = {"built": wanted["built"], "data": wanted["data"], **state}
-        found = {name: state.get(name) for name in wanted} if isinstance(state, dict) else state
-        if isinstance(found, dict) and isinstance(found["settings"], dict):
-            # settings that came later have their defaults in older checkpoints
-            found["settings"] = {**asdict(Settings()), **found["settings"]}
+        wanted = self._subject()
+        # older checkpoints do not say what was built, nor from which data, nor how often weights are kept
+        older = {"built": wanted["built"], "data": wanted["data"], "keep_every": self.keep_every, "precision": None}
+        state = older | load_checkpoint(self.path, self.engine.device)
+        found = {name: state.get(name) for name in wanted}
+        if isinstance(found["settings"], dict):  # those that came later have their defaults in older checkpoints
+            found["settings"] = asdict(Settings()) | found["settings"]
         if found != wanted:
             raise RunError(f"Expected {self.path} to be of {wanted} (got {found})")
-        self._go_on_keeping(state.get("keep_every", self.keep_every))  # older ones do not say this either
-        before = state.get("precision")
-        if None not in (before, self.precision) and before != self.precision:
+        began = f"which the run in {self.path.parent} began"
+        if self.keep_every not in (None, state["keep_every"]):
             raise RunError(
-                f"Expected precision {before}, in which the run in {self.path.parent} began (got {self.precision})"
+                f"Expected keep_every={state['keep_every']}, with {began} (got keep_every={self.keep_every})"
             )
+        self.keep_every = state["keep_every"]
+        if self.precision is not None and state["precision"] not in (None, self.precision):
+            raise RunError(f"Expected precision {state['precision']}, in {began} (got {self.precision})")
         try:
             best = {name: Best(**one) for name, one in state["best"].items()}
             progress = Progress(state["step"], state["loss"], state["seconds"], state["curve"], best)
@@ -136,16 +142,8 @@ class Training:
         if not is_curve(progress.curve) or len(progress.curve) != step // steps:
             raise RunError(f"Expected {self.path} to have a curve of {step // steps} epochs (got another)")
         loss, seconds = progress.loss, progress.seconds
-        if not (isinstance(loss, list) and len(loss) == 2 and all(map(_is_number, (*loss, seconds)))):
+        if not (isinstance(loss, list) and len(loss) == 2 and all(map(is_number, (*loss, seconds)))):
             raise RunError(f"Expected {self.path} to have two losses and seconds (got {loss!r}, {seconds!r})")
-
-    def _go_on_keeping(self, before: int | None) -> None:
-        if self.keep_every not in (None, before):
-            raise RunError(
-                f"Expected keep_every={before}, with which the run in {self.path.parent} began "
-                f"(got keep_every={self.keep_every})"
-            )
-        self.keep_every = before
 
     def run(self, show: Show | None = None) -> dict[str, Any]:
         """Train to the end and test; the metrics. `show` is told of every epoch, with what was measured in it.
@@ -170,23 +168,19 @@ class Training:
                 for index in engine.order(self.seed, epoch)[first:]:
                     sums += engine.train_step(index, self.seed, progress.step)
                     progress.step += 1
-                    if progress.step % engine.steps_per_epoch == 0:
-                        break
-                    if request.asked and engine.world == 1:
+                    ended = progress.step % engine.steps_per_epoch == 0
+                    if ended:
+                        self._end_epoch(epoch, sums, start)
+                        self._keep(epoch + 1)  # before any checkpoint of this epoch, so that no resumed run lacks it
+                        sums.zero_()
+                        if show is not None:
+                            show(epoch + 1, self.settings.epochs, progress.curve[-1])
+                    # within an epoch, several processes do not wait for each other
+                    if engine.fabric.broadcast(request.asked) if ended else request.asked and engine.world == 1:
                         self._stop(start, sums)
                     if time.perf_counter() - saved >= self.every:
                         self._save(start, sums)
                         saved = time.perf_counter()
-                self._end_epoch(epoch, sums, start)
-                self._keep(epoch + 1)  # before any checkpoint of this epoch, so that no resumed run lacks it
-                sums.zero_()
-                if show is not None:
-                    show(epoch + 1, self.settings.epochs, progress.curve[-1])
-                if engine.fabric.broadcast(request.asked):
-                    self._stop(start, sums)
-                if time.perf_counter() - saved >= self.every:
-                    self._save(start, sums)
-                    saved = time.perf_counter()
         self._save(start, sums)
         return self._tested(time.perf_counter() - start)
 
@@ -209,32 +203,21 @@ class Training:
         row["seconds"] = round(time.perf_counter() - start, 3)
 
     def _validated(self, epoch: int, mark: str) -> dict[str, float]:
-        """The validation metrics of the weights or their average, by marked names; the best are kept."""
-        engine = self.engine
+        """The validation metrics of the weights or their average, by marked names; the best weights are kept."""
+        engine, best = self.engine, self.progress.best
         with engine.averaged() if mark else nullcontext():
             try:
                 found = engine.evaluate(engine.data.valid, self.seed, "validation", epoch)
             except NonFiniteError:  # from a metric that cannot be computed of such outputs
                 found = {"loss": math.nan, **dict.fromkeys(engine.task.selects, math.nan)}
             found = {f"{name}{mark}": value for name, value in found.items()}
-            self._keep_best(found, epoch, mark)
+            for metric, larger in engine.task.selects.items():
+                name, sign = f"{metric}{mark}", 1 if larger else -1
+                value = found[name]  # no validation at all is better than a loss that is no number
+                if math.isfinite(value) and (name not in best or sign * value > sign * best[name].value):
+                    weights = {key: one.clone() for key, one in engine.model.state_dict().items()}
+                    best[name] = Best(value, epoch + 1, weights)
         return found
-
-    def _keep_best(self, found: dict[str, float], epoch: int, mark: str) -> None:
-        engine, progress = self.engine, self.progress
-        for metric, larger in engine.task.selects.items():
-            name = f"{metric}{mark}"
-            best = progress.best.get(name)
-            if not math.isfinite(found[name]):
-                continue  # no validation at all is better than a loss that is no number
-            if best is None or (found[name] > best.value if larger else found[name] < best.value):
-                weights = best.weights if best is not None else {}
-                for key, value in engine.model.state_dict().items():
-                    if key in weights:
-                        weights[key].copy_(value)
-                    else:
-                        weights[key] = value.detach().clone()
-                progress.best[name] = Best(found[name], epoch + 1, weights)
 
     def _keep(self, epoch: int) -> None:
         if self.keep_every is None or self.engine.fabric.global_rank != 0:
@@ -251,11 +234,7 @@ class Training:
             return  # the last good checkpoint stays; the loss will tell
         save_checkpoint(
             {
-                "recipe": self.recipe.name,
-                "seed": self.seed,
-                "settings": asdict(self.settings),
-                "built": self.built,
-                "data": self.engine.task.source,
+                **self._subject(),
                 "keep_every": self.keep_every,
                 "precision": self.precision,
                 **self.engine.state(),
@@ -294,13 +273,9 @@ class Training:
 def is_curve(found: Any) -> bool:
     """Whether it is what a training keeps of its epochs: numbers by name for each."""
     return isinstance(found, list) and all(
-        isinstance(row, dict) and all(isinstance(name, str) and _is_number(one) for name, one in row.items())
+        isinstance(row, dict) and all(isinstance(name, str) and is_number(one) for name, one in row.items())
         for row in found
     )
-
-
-def _is_number(found: Any) -> bool:
-    return isinstance(found, int | float) and not isinstance(found, bool)
 
 
 def plain_description(model: nn.Module) -> dict[str, Any]:
@@ -315,8 +290,7 @@ def initial_weights(recipe: Recipe, settings: Settings, seed: int) -> dict[str, 
 
 def _built(recipe: Recipe, settings: Settings, seed: int) -> nn.Module:
     """The model with the weights that a seed gives it; nothing else in the process sees that seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derived(seed, "initialisation"))
+    with seeded(torch.device("cpu"), derived(seed, "initialisation")):
         return recipe.build(settings)
 
 
@@ -325,15 +299,11 @@ def make_engine(
     settings: Settings,
     fabric: Fabric,
     *,
-    task: Task | None = None,
     seed: int | None = None,
     compile: bool = False,
     capture: bool = False,
 ) -> Engine:
-    """The recipe's model and data on a device; of another task of the same kind if one is given.
-
-    With a seed, the model has the weights that the seed gives it.
-    """
-    task = recipe.task() if task is None else task
+    """The recipe's model and data on a device; with a seed, the model has the weights that the seed gives it."""
+    task = recipe.task()
     model = _built(recipe, settings, 0 if seed is None else seed)
     return Engine(fabric, model, task, settings, task.load(), seed=seed, compile=compile, capture=capture)

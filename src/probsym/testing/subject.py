@@ -12,12 +12,14 @@ from torch import Tensor
 from probsym._internal.base_call import as_outputs
 from probsym._internal.callables import takes_mask
 from probsym.errors import SignatureError
+from probsym.estimate import Estimate
 from probsym.groups import Group
+from probsym.ops import Order
 from probsym.ops.edge_list import Input
+from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
 from probsym.signature import Signature
 from probsym.symmetrized import Mask, Symmetrized
-from probsym.testing.margins import unclear_draws
 from probsym.testing.moved import as_list
 
 
@@ -74,3 +76,20 @@ class Subject:
 def _as_one_draw(outputs: Sequence[Tensor]) -> Values:
     one = [y.unsqueeze(1) for y in outputs]
     return Values(one, torch.zeros(one[0].shape[:2], dtype=torch.bool, device=one[0].device))
+
+
+def unclear_draws(signature: Signature, estimate: Estimate) -> Tensor:
+    """The draws (B, K) of an estimate whose features name an element by no more than rounding."""
+    return torch.cat([_unclear(signature, part) for part in estimate.chunks], 1)
+
+
+def _unclear(signature: Signature, draw: Draw) -> Tensor:
+    elements = next(iter(draw.elements.values()), None)
+    if elements is None:
+        return torch.zeros(1, draw.count, dtype=torch.bool)
+    found = torch.zeros(elements.shape[:2], dtype=torch.bool, device=elements.device)
+    for key, z in draw.features.items():
+        carrier = draw.carriers[key]
+        mask = carrier.mask if isinstance(carrier, Order) else None
+        found |= signature.groups[key].linear.close_call(z.detach(), draw.elements[key], mask)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from probsym._internal.json_file import read_object
 from probsym._internal.progress import Show
 from probsym.errors import RunError
 from probsym.lab.engine import Engine
-from probsym.lab.examples import Stored
+from probsym.lab.examples import Examples, Stored
 from probsym.lab.json_with_table import mend_table, table_text, write_new
 from probsym.lab.kept_weights import KeptWeights
 from probsym.lab.provenance import provenance
@@ -76,6 +76,13 @@ def test_set(engine: Engine, questions: Questions) -> tuple[Stored, int, dict[st
 def asked_of(part: Stored, questions: Questions) -> int:
     """How many examples of a set are asked about."""
     return part.size if questions.examples is None else min(questions.examples, part.size)
+
+
+def in_parts(examples: Stored, count: int, draws: int) -> Iterator[Examples]:
+    """The first examples, so few at a time that with these draws of each the base has `AT_ONCE` rows at most."""
+    step = max(1, AT_ONCE // draws)
+    for start in range(0, count, step):
+        yield examples.take(slice(start, min(start + step, count)))
 
 
 def after(before: int, show: Show, total: int, note: str) -> Callable[[int], None]:

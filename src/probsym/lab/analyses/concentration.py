@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from probsym._internal.progress import Show
-from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, drawing_model, test_set
+from probsym.lab.analyses.analysis import Questions, Row, drawing_model, in_parts, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
 from probsym.lab.seeds import derived
@@ -47,11 +47,10 @@ def concentrations(
     mode does.
     """
     found: dict[tuple[str, str], list[list[Tensor]]] = {}
-    step = max(1, AT_ONCE // questions.samples)
-    for start in range(0, count, step):
-        few = examples.take(slice(start, min(start + step, count)))
+    done = 0
+    for few in in_parts(examples, count, questions.samples):
         batch = Batch.outline(model.signature, few.inputs, few.mask, few.ids).ready()
-        generator = torch.Generator(batch.device).manual_seed(derived(questions.seed, "concentration", start))
+        generator = torch.Generator(batch.device).manual_seed(derived(questions.seed, "concentration", done))
         for place, sampler in enumerate((model.sampler, Haar())):
             drawn = sampler(batch, sampler.noise(batch, questions.samples, generator)).elements
             for key, group in model.signature.groups.items():
@@ -62,7 +61,8 @@ def concentrations(
                     numbers = {"spread": 1 - mean.square().sum((-2, -1)) / mean.shape[-1]}
                 for name, values in numbers.items():
                     found.setdefault((key, name), [[], []])[place].append(values.double())
-        show(min(start + step, count), count, "examples")
+        done += few.size
+        show(done, count, "examples")
     return {
         name: (float(torch.cat(own).mean()), float(torch.cat(uniform).mean())) for name, (own, uniform) in found.items()
     }

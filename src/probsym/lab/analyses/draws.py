@@ -10,12 +10,12 @@ from torch import Tensor
 from probsym._internal.progress import Show
 from probsym.errors import ProbsymError
 from probsym.lab.analyses.analysis import (
-    AT_ONCE,
     Questions,
     Row,
     after,
     differing,
     drawing_model,
+    in_parts,
     numbers_of,
     precise,
     test_set,
@@ -118,9 +118,7 @@ def means_by_draws(
 ) -> Tensor:
     """The mean prediction over the first draws for examples, (counts, size, ...), in float64 on the CPU."""
     most, found = max(counts), []
-    step = max(1, AT_ONCE // most)
-    for start in range(0, size, step):
-        few = part.take(slice(start, min(start + step, size)))
+    for few in in_parts(part, size, most):
         estimate = model.estimate(
             *few.inputs, **few.keywords, samples=most, generator=generator, coupling=coupling, keep_values=True
         )

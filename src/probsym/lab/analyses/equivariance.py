@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from probsym._internal.progress import Show
 from probsym.errors import RunError
-from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, test_set
+from probsym.lab.analyses.analysis import Questions, Row, in_parts, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples
 from probsym.lab.seeds import derived
@@ -40,13 +40,13 @@ def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     kinds = list(moves(symmetry))
     model = copy.deepcopy(engine.model).double().eval()
     samples = questions.samples if engine.draws else 1
-    step, rows = max(1, AT_ONCE // samples), []
+    rows = []
     for place, kind in enumerate(kinds):
         generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, f"moves {kind}"))
-        found = []
-        for start in range(0, count, step):
-            few = part.take(slice(start, min(start + step, count))).double()
-            found.append(differences(model, symmetry, few, kind, samples if engine.draws else None, generator))
+        found = [
+            differences(model, symmetry, few.double(), kind, samples if engine.draws else None, generator)
+            for few in in_parts(part, count, samples)
+        ]
         along, fresh, change, here = (torch.cat(one) for one in zip(*found, strict=True))
         rows.append(
             {

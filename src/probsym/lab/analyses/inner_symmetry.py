@@ -10,7 +10,7 @@ from torch import Tensor
 from probsym import bases, groups, nets, samplers
 from probsym._internal.progress import Show
 from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row
-from probsym.lab.seeds import derived
+from probsym.lab.seeds import derived, seeded
 from probsym.symmetrized import Symmetrized
 
 GRAPHS: dict[str, tuple[tuple[int, int], ...]] = {
@@ -69,8 +69,7 @@ def by_graph(device: torch.device, questions: Questions, show: Show) -> list[Row
 def values_of(adjacency: Tensor, draws: int, seed: int) -> tuple[Tensor, Tensor]:
     """The embeddings of the nodes in every draw, (draws, n), under PS, and those of canonicalization, (1, n)."""
     n, device = len(adjacency), adjacency.device
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(torch.device("cpu"), seed):
         base, net = bases.MLP([n * n, HIDDEN, HIDDEN, n]), nets.GIN(in_channels=0)
     generator = torch.Generator(device).manual_seed(seed)
     found = []

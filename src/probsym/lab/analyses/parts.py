@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from probsym._internal.progress import Show
-from probsym.lab.analyses.analysis import AT_ONCE, Questions, Row, differing, numbers_of, precise, test_set
+from probsym.lab.analyses.analysis import Questions, Row, differing, in_parts, numbers_of, precise, test_set
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Stored
 from probsym.lab.seeds import derived
@@ -35,9 +35,8 @@ def by_part(engine: Engine, questions: Questions, show: Show) -> list[Row]:
 @torch.no_grad()
 def predictions(engine: Engine, examples: Stored, count: int, draws: int, generator: torch.Generator) -> Tensor:
     """What the model says of the first `count` examples, in float64 on the CPU."""
-    model, found, step = engine.model.eval(), [], max(1, AT_ONCE // draws)
-    for start in range(0, count, step):
-        few = examples.take(slice(start, min(start + step, count)))
+    model, found = engine.model.eval(), []
+    for few in in_parts(examples, count, draws):
         drawn = {}
         if isinstance(model, Symmetrized):
             drawn = {"index": few.ids, "generator": generator, "samples": draws if engine.draws else None}

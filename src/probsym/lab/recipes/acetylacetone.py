@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from probsym import groups, nets, samplers
 from probsym.data.acetylacetone import Molecules, acetylacetone
 from probsym.lab.examples import Examples, Splits
+from probsym.lab.methods import symmetrized
 from probsym.lab.recipe import Recipe, Settings, Task
 from probsym.ops.short_attention import shares
 from probsym.samplers import Sampler
 from probsym.signature import Signature
-from probsym.symmetrized import Symmetrized
 
 ELEMENTS = (1, 6, 8)
 ATOMS, VALID = 15, 50
@@ -69,14 +69,7 @@ class Acetylacetone(Task):
         self.references = {number: energy + mean for number, energy in isolated.items()}
         tests = [as_examples(found[name], self.references, place) for place, name in enumerate(TESTS)]
         every = as_examples(train, self.references, 0)
-        parts = every.take(slice(0, -VALID)), every.take(slice(len(train.energy) - VALID, None)), _joined(tests)
-        starts = (0, parts[0].size, every.size)
-        return Splits(
-            *(
-                part._replace(ids=torch.arange(start, start + part.size))
-                for part, start in zip(parts, starts, strict=True)
-            )
-        )
+        return Splits.numbered(every.take(slice(0, -VALID)), every.take(slice(-VALID, None)), _joined(tests))
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         return self.losses(output, targets).mean()
@@ -210,15 +203,7 @@ def build(settings: Settings, method: str) -> nn.Module:
     base = AtomTransformer()
     if method == "augmented":
         return Augmented(base)
-    single = method in ("canonical", "fa", "quadrature")  # one element, or those they list
-    return Symmetrized(
-        base,
-        "n c, n d:point -> ",
-        {"d": groups.E(3)},
-        _sampler(method, settings),
-        samples=1 if single else settings.samples,
-        eval_samples=1 if single else settings.eval_samples,
-    )
+    return symmetrized(base, "n c, n d:point -> ", {"d": groups.E(3)}, _sampler(method, settings), settings)
 
 
 def settings_of(method: str) -> Settings:

@@ -29,9 +29,7 @@ class DecoratedCycles(Classification):
     def load(self) -> Splits:
         generator = torch.Generator().manual_seed(0)
         sizes = (self.train, 200, 400)
-        starts = (0, sizes[0], sizes[0] + sizes[1])
-        parts = zip(sizes, starts, strict=True)
-        return Splits(*(as_examples(decorated_cycles(size, NODES, generator), start) for size, start in parts))
+        return Splits.numbered(*(as_examples(decorated_cycles(size, NODES, generator)) for size in sizes))
 
 
 def _mlp(settings: Settings, method: str) -> nn.Module:

@@ -13,13 +13,13 @@ from probsym.lab.recipe import Task
 from probsym.samplers import spectral_ranks
 
 
-def as_examples(graphs: Graphs, first: int = 0, *, ranks: bool = False) -> Examples:
-    """Graphs numbered from `first`, with the ranks of their nodes in the spectral frame if asked: they take a while."""
+def as_examples(graphs: Graphs, *, ranks: bool = False) -> Examples:
+    """Graphs as examples, with the ranks of their nodes in the spectral frame if asked: they take a while."""
     inputs: tuple[Tensor, ...] = (graphs.features, graphs.adjacency.to(graphs.features.dtype))
     if ranks:
         found = -spectral_ranks(graphs.adjacency, graphs.mask).to(graphs.features.dtype)
         inputs = (*inputs, torch.where(graphs.mask, found, 0))
-    return Examples(inputs, graphs.mask, graphs.labels, torch.arange(first, first + len(graphs.labels)))
+    return Examples(inputs, graphs.mask, graphs.labels, torch.arange(len(graphs.labels)))
 
 
 class Classification(Task):

@@ -58,11 +58,7 @@ class Molecules(Task):
         """The molecules by part."""
 
     def load(self) -> Splits:
-        first, parts = 0, []
-        for graphs in self.graphs().values():
-            parts.append(PackedExamples(graphs, first))
-            first += len(graphs)
-        return Splits(*parts)
+        return Splits.numbered(*map(PackedExamples, self.graphs().values()))
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         return self.losses(output, targets).mean()

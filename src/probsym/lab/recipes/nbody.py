@@ -16,12 +16,12 @@ from probsym import bases, groups, nets, samplers
 from probsym._internal.progress import Show
 from probsym.data import Particles, nbody, nbody_chaos
 from probsym.lab.examples import Examples, Splits
+from probsym.lab.methods import symmetrized
 from probsym.lab.progress import shown
 from probsym.lab.recipe import Recipe, Settings, Task
 from probsym.nets import Features
 from probsym.samplers import Sampler
 from probsym.signature import Signature
-from probsym.symmetrized import Symmetrized
 
 T = TypeVar("T")
 ITEMS, DIMENSIONS = 5, 3
@@ -41,8 +41,6 @@ SETTINGS = Settings(
     validate_every=50,
     averaging=0.999,
 )
-SINGLE = ("canonical", "fa")
-"""Methods without a number of draws: one element, or as many as the frame has."""
 GNN_SETTINGS = replace(SETTINGS, test_samples=20, also_test_samples=(200,))
 
 
@@ -58,11 +56,7 @@ class NBody(Task):
 
     def load(self) -> Splits:
         found = _watched(nbody)
-        first, parts = 0, []
-        for name in ("train", "valid", "test"):
-            parts.append(as_examples(found[name], first))
-            first += parts[-1].size
-        return Splits(*parts)
+        return Splits.numbered(*(as_examples(found[name]) for name in ("train", "valid", "test")))
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         return (output - targets).square().mean()
@@ -91,14 +85,14 @@ def _watched(simulated: Callable[[Show], T]) -> T:
         return simulated(show)
 
 
-def as_examples(particles: Particles, first: int = 0) -> Examples:
-    """Systems as examples in float32, numbered from `first`."""
+def as_examples(particles: Particles) -> Examples:
+    """Systems as examples in float32."""
     position = particles.position
     distances = (position.unsqueeze(1) - position.unsqueeze(2)).square().sum(-1)
     charges = particles.edges * (1 - torch.eye(position.shape[1], dtype=position.dtype))
     pairs = torch.stack([charges, distances], -1)
     inputs = tuple(one.float() for one in (position, particles.velocity, pairs))
-    return Examples(inputs, None, particles.target.float(), torch.arange(first, first + len(position)))
+    return Examples(inputs, None, particles.target.float(), torch.arange(len(position)))
 
 
 class AnyNet(nn.Module):
@@ -130,26 +124,16 @@ def _sampler(method: str, settings: Settings, scores: bool) -> Sampler:
 
 
 def _transformer(settings: Settings, method: str) -> nn.Module:
-    return Symmetrized(
-        bases.SequenceTransformer(ARRAYS, n=ITEMS, dropout=settings.base_dropout),
-        "n d:point, n d, n n e -> n d:point",
-        {"n": groups.S(), "d": groups.E(DIMENSIONS)},
-        _sampler(method, settings, scores=True),
-        samples=1 if method in SINGLE else settings.samples,
-        eval_samples=1 if method in SINGLE else settings.eval_samples,
-        residual=0,
-    )
+    base = bases.SequenceTransformer(ARRAYS, n=ITEMS, dropout=settings.base_dropout)
+    bound = {"n": groups.S(), "d": groups.E(DIMENSIONS)}
+    sampler = _sampler(method, settings, scores=True)
+    return symmetrized(base, "n d:point, n d, n n e -> n d:point", bound, sampler, settings, residual=0)
 
 
 def _gnn(settings: Settings, method: str) -> nn.Module:
-    return Symmetrized(
-        bases.GNN(ARRAYS, width=60, layers=4),
-        "n d:point, n d, n m e -> n d:point",
-        {"d": groups.E(DIMENSIONS)},
-        _sampler(method, settings, scores=False),
-        samples=1 if method in SINGLE else settings.samples,
-        eval_samples=1 if method in SINGLE else settings.eval_samples,
-    )
+    base, bound = bases.GNN(ARRAYS, width=60, layers=4), {"d": groups.E(DIMENSIONS)}
+    sampler = _sampler(method, settings, scores=False)
+    return symmetrized(base, "n d:point, n d, n m e -> n d:point", bound, sampler, settings)
 
 
 class Alone(nn.Module):

@@ -59,11 +59,9 @@ class Pattern(Task):
         return pattern(published=published)
 
     def load(self) -> Splits:
-        first, parts = 0, []
-        for name, graphs in self.graphs().items():
-            parts.append(PackedExamples(graphs, first, ranks_of(graphs, name) if self.ranks else None))
-            first += len(graphs)
-        return Splits(*parts)
+        ranks = ranks_of if self.ranks else lambda *_: None
+        parts = (PackedExamples(graphs, ranks=ranks(graphs, name)) for name, graphs in self.graphs().items())
+        return Splits.numbered(*parts)
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         weights = class_weights(targets).to(at_least_float32(output.dtype))

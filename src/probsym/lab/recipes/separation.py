@@ -20,21 +20,13 @@ NODES = {"exp": 64, "graph8c": 8}
 WIDTHS = {"exp": [64 * 64 + 2 * 64, 2048, 4096, 2048, 10], "graph8c": [8 * 8 + 2 * 8, 64, 128, 10]}
 
 
-def _exp(ranks: bool = False) -> Examples:
-    return as_examples(exp(), ranks=ranks)
-
-
-def _graph8c(ranks: bool = False) -> Examples:
-    return as_examples(graph8c(), ranks=ranks)
+def _load(task: str, ranks: bool) -> Examples:
+    return as_examples(exp() if task == "exp" else graph8c(), ranks=ranks)
 
 
 def _neighbours(examples: Examples) -> Tensor:
     """Graphs 2i and 2i + 1."""
     return torch.arange(examples.size).view(-1, 2)
-
-
-def _all(examples: Examples) -> None:
-    return None
 
 
 def _exp_calibrated(examples: Examples) -> dict[str, Tensor]:
@@ -69,15 +61,15 @@ BASES = {"mlp": GRAPH_METHODS, "gin-id": GRAPH_METHODS, **dict.fromkeys(("gin", 
 RECIPES = [
     SeparationRecipe(
         f"{task}/{kind}-{method}" if method else f"{task}/{kind}",
-        partial(load, ranks=needs_ranks(method)),
+        partial(_load, task, ranks=needs_ranks(method)),
         pairs,
         calibrated,
         partial(_model, task=task, kind=kind, method=method),
         SETTINGS,
     )
-    for task, load, pairs, calibrated in (
-        ("graph8c", _graph8c, _all, _graph8c_calibrated),
-        ("exp", _exp, _neighbours, _exp_calibrated),
+    for task, pairs, calibrated in (
+        ("graph8c", lambda _: None, _graph8c_calibrated),
+        ("exp", _neighbours, _exp_calibrated),
     )
     for kind, methods in BASES.items()
     for method in methods

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from probsym.lab.colours import COLOURS
 from probsym.lab.report.inline_svg import inline
 from probsym.lab.report.load import METHODS, split_row
-from probsym.lab.report.text import brief
+from probsym.lab.text import brief
 
 WIDTH, HEIGHT, TRACK = 340, 240, 40
 """Of a chart, and the height of a track, in points."""

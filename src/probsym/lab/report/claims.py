@@ -10,7 +10,7 @@ from typing import Any, Literal
 from probsym.lab.report.document import Judgement, Mark
 from probsym.lab.report.load import File
 from probsym.lab.report.rows import Join, RunRows, along, averages, chosen, grouped, most_shared, with_value
-from probsym.lab.report.text import brief, number
+from probsym.lab.text import brief, number
 
 SUPPORTED = Mark("supported", "✓", "supported")
 MIXED = Mark("mixed", "±", "mixed")

@@ -7,8 +7,8 @@ import math
 from scipy.special import stdtrit
 
 from probsym.lab.report.document import Mark
-from probsym.lab.report.text import brief
 from probsym.lab.results import Summary
+from probsym.lab.text import brief
 
 SAME = Mark("same", "=", "the same")
 NOISE = Mark("noise", "≈", "cannot be told apart")

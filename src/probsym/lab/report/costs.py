@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from probsym.lab.report.document import Cell, Grid, cells
 from probsym.lab.report.load import File, ReportData
-from probsym.lab.report.text import number, seconds
 from probsym.lab.results import average
+from probsym.lab.text import number, seconds
 
 ROUNDING = 0.1
 """To how many seconds the time of a run is rounded."""

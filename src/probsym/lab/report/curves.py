@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from probsym.lab.paper import TABLES
 from probsym.lab.report.charts import Series, colours_of, css_class, line_chart
 from probsym.lab.report.document import Figure
-from probsym.lab.report.load import File
+from probsym.lab.report.load import File, by_key
 from probsym.lab.report.rows import grouped
-from probsym.lab.report.text import words
 from probsym.lab.results import average
+from probsym.lab.text import words
 
 POINTS = 125
 PLAIN = "not symmetrized"
@@ -25,11 +25,8 @@ def curve_figures(runs: Sequence[File]) -> list[Figure]:
 
 
 def _groups(runs: Sequence[File]) -> Iterator[tuple[str, list[File]]]:
-    together: dict[tuple[str, str], list[File]] = {}
-    for run in runs:
-        together.setdefault((run.name.task, run.changed), []).append(run)
     alone: dict[str, list[File]] = {}
-    for (task, changed), group in together.items():
+    for (task, changed), group in by_key(runs, lambda run: (run.name.task, run.changed)).items():
         if changed and len({run.row for run in group}) == 1:
             alone.setdefault(task, []).extend(group)
         else:
@@ -40,9 +37,9 @@ def _groups(runs: Sequence[File]) -> Iterator[tuple[str, list[File]]]:
 
 def _figure(title: str, anchor: str, runs: Sequence[File]) -> Figure:
     labels = {run.anchor: label for label, group in grouped(runs, "seeds").items() for run in group}
-    bases: dict[str, list[File]] = {}
-    for run in sorted(runs, key=lambda run: not run.name.method):
-        bases.setdefault(run.name.base if run.name.method else PLAIN, []).append(run)
+    ordered = sorted(runs, key=lambda run: not run.name.method)
+    bases = by_key(ordered, lambda run: run.name.base if run.name.method else PLAIN)
+    for run in ordered:
         if run.name.method:
             labels[run.anchor] = labels[run.anchor].removeprefix(f"{run.name.base}-")
     colours = colours_of(labels[run.anchor] for group in bases.values() for run in group)

@@ -8,10 +8,10 @@ from probsym.lab.report.charts import GREY, Dot, Series, Track, colours_of, css_
 from probsym.lab.report.claims import judge
 from probsym.lab.report.document import Cell, Figure, Grid
 from probsym.lab.report.figure_specs import FIGURES, Dots, FigureSpec, Lines
-from probsym.lab.report.load import File
+from probsym.lab.report.load import File, by_key
 from probsym.lab.report.rows import Row, RunRows, averages, chosen, grouped, most_shared
-from probsym.lab.report.text import brief, natural_key, number, words
 from probsym.lab.results import average
+from probsym.lab.text import brief, natural_key, number, words
 
 REFERENCE = "uniform"
 LONGEST_TEXT = 60
@@ -20,9 +20,7 @@ LONGEST_TEXT = 60
 def figures(files: Sequence[File]) -> list[Figure | Grid]:
     """All figures that there are rows for, then the rows of analyses that no figure draws."""
     blocks: list[Figure | Grid] = []
-    by_analysis: dict[str, list[File]] = {}
-    for file in sorted(files, key=lambda file: natural_key(file.file)):
-        by_analysis.setdefault(file.analysis, []).append(file)
+    by_analysis = by_key(sorted(files, key=lambda file: natural_key(file.file)), lambda file: file.analysis)
     listed: set[str] = set()
     for place, spec in enumerate(FIGURES):
         some = [file for file in by_analysis.get(spec.analysis, ()) if file.rows]
@@ -35,10 +33,7 @@ def figures(files: Sequence[File]) -> list[Figure | Grid]:
 
 
 def _by_task(files: Sequence[File], bases: bool = False) -> list[list[File]]:
-    tasks: dict[tuple[str, str], list[File]] = {}
-    for file in files:
-        tasks.setdefault((file.name.task, file.name.base if bases else ""), []).append(file)
-    return list(tasks.values())
+    return list(by_key(files, lambda file: (file.name.task, file.name.base if bases else "")).values())
 
 
 def row_grid(files: Sequence[File], folded: bool = False) -> Grid:
@@ -104,14 +99,14 @@ def _lines(spec: FigureSpec, panel: Lines, groups: dict[str, list[RunRows]]) -> 
     """One line for each group of runs and series: the mean over seeds, where all of them have a point."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for label, runs in groups.items():
+
+        def name_of(row: Row, label: str = label) -> str:
+            parts = [_series_name(row, column) for column in spec.series]
+            return ", ".join(parts if parts and _is_plain(spec, groups) else [label, *parts])
+
         series: dict[str, list[RunRows]] = {}
         for run in runs:
-            named: dict[str, list[Row]] = {}
-            for row in run.rows:
-                parts = [_series_name(row, column) for column in spec.series]
-                name = ", ".join(parts if parts and _is_plain(spec, groups) else [label, *parts])
-                named.setdefault(name, []).append(row)
-            for name, rows in named.items():
+            for name, rows in by_key(run.rows, name_of).items():
                 series.setdefault(name, []).append(RunRows(run.changed, rows))
         lines |= {name: points for name, some in series.items() if (points := _points(some, panel.x, panel.y))}
     labels = sorted(lines, key=natural_key) if spec.join else list(lines)

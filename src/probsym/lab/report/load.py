@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from probsym._internal.json_file import read_json
 from probsym.errors import RunError
 from probsym.lab.json_with_table import find_table
-from probsym.lab.results import check_result, in_words, is_result, json_files, read_curve
+from probsym.lab.results import check_result, in_words, is_result, read_curve
 
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 METHODS = ("ga", "ps", "canonical", "fa", "ps-fixed-noise", "from-haar")
 """Ways to symmetrize; each has the colour of its place in every chart."""
+
+
+def by_key(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items by their keys, in the order of the first of each.
+
+    >>> by_key([3, 1, 4, 1, 5], lambda one: one % 2)
+    {1: [3, 1, 1, 5], 0: [4]}
+    """
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 class RowName(NamedTuple):
@@ -109,15 +123,12 @@ class ReportData:
     @cached_property
     def by_settings(self) -> dict[tuple[str, str], list[File]]:
         """The runs by row and changed settings: what differs is the seed."""
-        groups: dict[tuple[str, str], list[File]] = {}
-        for run in self.runs:
-            groups.setdefault((run.row, run.changed), []).append(run)
-        return groups
+        return by_key(self.runs, lambda run: (run.row, run.changed))
 
 
 def load_results(folder: Path) -> ReportData:
     """Everything under a folder of results."""
-    data = _load((path, str(path.relative_to(folder))) for path in json_files(folder))
+    data = _load((path, str(path.relative_to(folder))) for path in sorted(folder.rglob("*.json")))
     if not data.runs:
         raise RunError(f"Expected results in {folder} (got none)")
     return data
@@ -134,7 +145,7 @@ def load_runs(folders: Iterable[Path], results: Path | None = None) -> ReportDat
             if not is_result(read_json(path)):
                 raise RunError(f"Expected {path} to be the result of a run (got something else)")
             files |= {beside.resolve(): str(beside) for beside in sorted(path.parent.glob("*.json"))}
-    others = [path for path in json_files(results) if path.resolve() not in files] if results else []
+    others = [path for path in sorted(results.rglob("*.json")) if path.resolve() not in files] if results else []
     asked = ((path, str(path)) for path in others if _is_analysis(read_json(path)))
     return _load([*files.items(), *asked], only_of_runs=True)
 

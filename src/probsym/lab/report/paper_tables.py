@@ -11,9 +11,9 @@ from probsym.lab.paper import TABLES, Column, Line, PaperTable, listed_rows
 from probsym.lab.report.comparison import compare
 from probsym.lab.report.document import Cell, Grid, Mark, cells
 from probsym.lab.report.load import File, ReportData
-from probsym.lab.report.text import brief, words
 from probsym.lab.results import in_words, summarised
 from probsym.lab.tables import Place, control_numbers, number_in_words, place_of
+from probsym.lab.text import brief, words
 
 NOT_FINITE, NOT_RUN = "not finite", "not run"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from probsym.lab.report.load import File
-from probsym.lab.report.text import number
+from probsym.lab.report.load import File, by_key
 from probsym.lab.results import average, in_words
+from probsym.lab.text import number
 
 Row = Mapping[str, Any]
 Join = Literal["", "seeds", "draws"]
@@ -28,16 +28,17 @@ def grouped(files: Sequence[File], join: Join = "", methods: bool = True) -> dic
     """
     keys = {file.anchor: _key(file, join, methods) for file in files}
     kinds = set(keys.values())
-    groups: dict[str, list[File]] = {}
-    for file in files:
+
+    def label(file: File) -> str:
         name, changed, seed = keys[file.anchor]
         parts = [name]
         if len({kind[1] for kind in kinds if kind[0] == name}) > 1:
             parts.append(changed or "as in the paper")
         if len({kind[2] for kind in kinds if kind[:2] == (name, changed)}) > 1:
             parts.append(f"seed {seed}")
-        groups.setdefault(", ".join(parts), []).append(file)
-    return groups
+        return ", ".join(parts)
+
+    return by_key(files, label)
 
 
 def _key(file: File, join: Join, methods: bool) -> tuple[str, str, str]:
@@ -50,11 +51,14 @@ def _key(file: File, join: Join, methods: bool) -> tuple[str, str, str]:
 
 def chosen(files: Sequence[File], where: Mapping[str, Any]) -> list[RunRows]:
     """The rows of each run that have these values, or lack the column; `method` is that of the run, if not given."""
-    runs = []
-    for file in files:
-        rows = [{"method": file.name.method, **row} for row in file.rows]
-        runs.append(RunRows(file.changed, [row for row in rows if all(row.get(k, v) == v for k, v in where.items())]))
-    return [run for run in runs if run.rows]
+    runs = [RunRows(file.changed, [{"method": file.name.method, **row} for row in file.rows]) for file in files]
+    return _those(runs, lambda row: all(row.get(name, value) == value for name, value in where.items()))
+
+
+def _those(runs: Sequence[RunRows], wanted: Callable[[Row], bool]) -> list[RunRows]:
+    """The wanted rows of the runs that have such rows."""
+    some = [RunRows(run.changed, list(filter(wanted, run.rows))) for run in runs]
+    return [run for run in some if run.rows]
 
 
 def most_shared(runs: Sequence[RunRows], column: str) -> list[RunRows]:
@@ -63,16 +67,12 @@ def most_shared(runs: Sequence[RunRows], column: str) -> list[RunRows]:
         return list(runs)
     shared = _shared(runs, column)
     most = max((value for value in shared if not isinstance(value, str)), default=None)
-    return [RunRows(run.changed, [row for row in run.rows if _value(row, column) == most]) for run in runs if most]
+    return _those(runs, lambda row: _value(row, column) == most) if most else []
 
 
 def along(runs: Sequence[RunRows], x: str, y: str) -> dict[float | str, list[Row]]:
     """The rows that have a number in y, by their value of x, in order; of seeds, where all of them have that value."""
-    seeds: dict[str, list[RunRows]] = {}
-    for run in runs:
-        rows = [row for row in run.rows if number(row.get(y)) is not None]
-        if rows:
-            seeds.setdefault(run.changed, []).append(RunRows(run.changed, rows))
+    seeds = by_key(_those(runs, lambda row: number(row.get(y)) is not None), lambda run: run.changed)
     by_value: dict[float | str, list[Row]] = {}
     for group in seeds.values():
         shared = _shared(group, x)
@@ -90,8 +90,7 @@ def averages(runs: Sequence[RunRows], x: str, y: str) -> dict[float | str, float
 
 def with_value(runs: Sequence[RunRows], column: str, value: Any) -> list[RunRows]:
     """The rows that have this value in a column, of the runs that have such rows."""
-    some = [RunRows(run.changed, [row for row in run.rows if row.get(column) == value]) for run in runs]
-    return [run for run in some if run.rows]
+    return _those(runs, lambda row: row.get(column) == value)
 
 
 def _shared(runs: Sequence[RunRows], column: str) -> set[float | str]:

@@ -9,9 +9,9 @@ from probsym.lab.report.costs import cost_grid
 from probsym.lab.report.curves import curve_figures
 from probsym.lab.report.document import Block, Cell, Document, Figure, Grid, Section, cells
 from probsym.lab.report.figures import figures
-from probsym.lab.report.load import File, ReportData
+from probsym.lab.report.load import File, ReportData, by_key
 from probsym.lab.report.paper_tables import NOT_FINITE, NOT_RUN, control_grids, other_grid, paper_grids, tally
-from probsym.lab.report.text import counted
+from probsym.lab.text import counted
 
 TITLE = "Probabilistic symmetrization: our numbers and the paper's"
 LEAD = (
@@ -73,10 +73,10 @@ def _glance(data: ReportData, shown: Sequence[Block]) -> Iterator[Block]:
 
 
 def _provenance(data: ReportData) -> Iterator[Grid]:
-    kinds: dict[str, list[File]] = {}
-    for file in sorted((*data.runs, *data.analyses, *data.older), key=lambda file: bool(file.analysis)):
-        kind = f"Analyses: {file.name.task or 'of no run'}" if file.analysis else f"Runs: {file.name.task}"
-        kinds.setdefault(kind, []).append(file)
+    def kind_of(file: File) -> str:
+        return f"Analyses: {file.name.task or 'of no run'}" if file.analysis else f"Runs: {file.name.task}"
+
+    kinds = by_key(sorted((*data.runs, *data.analyses, *data.older), key=lambda file: bool(file.analysis)), kind_of)
     for kind, files in kinds.items():
         rows = [cells(file.title, file.file, *(_origin(file, name) for name in ORIGIN)) for file in files]
         head = ("what", "file", *ORIGIN)

@@ -14,7 +14,7 @@ from probsym.errors import RunError
 from probsym.lab.colours import COLOURS, DARK_COLOURS
 from probsym.lab.report.load import ReportData
 from probsym.lab.report.sections import LEAD, TITLE, document
-from probsym.lab.report.text import slug
+from probsym.lab.text import slug
 
 
 def markdown_text(value: Any) -> Markup:

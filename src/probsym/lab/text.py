@@ -1,4 +1,4 @@
-"""How the report writes numbers, times and anchors."""
+"""How tables and the report write numbers, counts, times and anchors."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import re
 from typing import Any
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is a number, finite or not; truth values are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def number(value: Any) -> float | None:
     """A finite number, or None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
     try:
-        finite = math.isfinite(value)
+        return float(value) if is_number(value) and math.isfinite(value) else None
     except OverflowError:  # an integer beyond what a float holds
         return None
-    return float(value) if finite else None
 
 
 def brief(value: Any, digits: int = 4) -> str:
