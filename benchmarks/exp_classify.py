@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.record import finish, side_by_side
 from benchmarks.soft_sort import dense, dense_entropy
-from benchmarks.training_steps import bare_step, read_arguments, training_steps
+from benchmarks.training_steps import bare_steps, read_arguments, training_steps
 from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.lab.provenance import provenance
 from probsym.lab.recipes.exp_classify import ExpClassify
@@ -107,7 +107,7 @@ def main() -> None:
     mlp = bases.MLP([NODES * NODES + 2 * NODES, 2048, 4096, 2048, 10, 1], shape=()).to(device)
     rows = torch.rand(BATCH * DRAWS, NODES * NODES + 2 * NODES, device=device)
     found = training_steps(
-        "exp-classify/mlp-ps", options, bare_step(mlp, (rows,), options, clip=0.1), arguments.repeats
+        "exp-classify/mlp-ps", options, bare_steps(mlp, (rows,), options, clip=0.1), arguments.repeats
     )
     result["step_seconds"] = found
     for name, seconds in found.items():

@@ -15,7 +15,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.record import finish
-from benchmarks.training_steps import bare_step, read_arguments, training_steps
+from benchmarks.training_steps import bare_steps, read_arguments, training_steps
 from probsym import bases
 from probsym.lab.provenance import provenance
 from probsym.lab.recipes.nbody import ARRAYS, ITEMS
@@ -37,7 +37,7 @@ def main() -> None:
     for name, base in made.items():
         if arguments.only not in (None, name):
             continue
-        found = training_steps(name, options, bare_step(base.to(device), rows, options), arguments.repeats)
+        found = training_steps(name, options, bare_steps(base.to(device), rows, options), arguments.repeats)
         result[name] = found
         for mode, seconds in found.items():
             print(f"{name}, {mode}: {1e3 * seconds:.2f} ms")

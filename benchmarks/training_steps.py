@@ -1,8 +1,9 @@
 """Whole training steps of a recipe, plain, compiled and captured, beside a user's own loop and a bare base."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -27,8 +28,10 @@ def read_arguments(doc: str | None) -> tuple[argparse.Namespace, Options]:
     return arguments, Options(arguments.device, precision=arguments.precision)
 
 
-def training_steps(name: str, options: Options, bare: Callable[[], object], repeats: int) -> dict[str, float]:
-    """Median seconds of a step in every mode that the device has, and of `bare`."""
+def training_steps(
+    name: str, options: Options, bare: Mapping[str, Callable[[], object]], repeats: int
+) -> dict[str, float]:
+    """Median seconds of a step in every mode that the device has, and of the `bare` ones, by name."""
     recipe, runs = trainable(name), dict[str, Callable[[], object]]()
     fabric, settings = make_fabric(options), replace(recipe.settings, epochs=1)
     modes = {"plain": (False, False)}
@@ -40,7 +43,7 @@ def training_steps(name: str, options: Options, bare: Callable[[], object], repe
         runs[mode] = _stepper(engine.train_step, engine.order(0, 0)[0])
     if fabric.device.type == "cuda":
         runs["own_loop"] = own_loop(name, options)
-    return side_by_side({**runs, "bare": bare}, repeats=repeats, device=fabric.device)
+    return side_by_side({**runs, **bare}, repeats=repeats, device=fabric.device)
 
 
 def own_loop(name: str, options: Options) -> Callable[[], object]:
@@ -66,28 +69,39 @@ def own_loop(name: str, options: Options) -> Callable[[], object]:
     return step
 
 
-def bare_step(
+def bare_steps(
     model: nn.Module, inputs: tuple[Tensor, ...], options: Options, clip: float | None = None
-) -> Callable[[], object]:
-    """A step of a model with Adam on given rows, in the same precision; compiled and captured where possible."""
+) -> dict[str, Callable[[], object]]:
+    """Steps of a model with Adam on given rows, in the same precision, by name.
+
+    One is compiled and captured where possible; on a GPU the other is a user's own loop, as `own_loop` is.
+    """
     fabric = make_fabric(options)
     cuda = fabric.device.type == "cuda"
-    optimiser = torch.optim.Adam(model.parameters(), fused=cuda, capturable=cuda)
 
-    def loss() -> Tensor:
+    def stepper(call: Callable[..., Tensor], capturable: bool) -> Callable[[], None]:
+        optimiser = torch.optim.Adam(model.parameters(), fused=cuda, capturable=capturable)
+
+        def step() -> None:
+            optimiser.zero_grad(set_to_none=True)
+            call().backward()
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimiser.step()
+
+        return step
+
+    def loss(call: Callable[..., Tensor]) -> Tensor:
         with fabric.autocast():
-            return model(*inputs).float().square().mean()
+            return call(*inputs).float().square().mean()
 
-    loss_of = torch.compile(loss) if cuda else loss
-
-    def step() -> None:
-        optimiser.zero_grad(set_to_none=True)
-        loss_of().backward()
-        if clip is not None:
-            nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimiser.step()
-
-    return captured(step) if cuda else step
+    if not cuda:
+        return {"bare": stepper(lambda: loss(model), capturable=False)}
+    quick = torch.compile(model, mode="reduce-overhead")
+    return {
+        "bare": captured(stepper(partial(torch.compile(loss), model), capturable=True)),
+        "bare_own_loop": stepper(lambda: loss(quick), capturable=False),
+    }
 
 
 def _stepper(train_step: Callable[[Tensor, int, int], Tensor], index: Tensor) -> Callable[[], object]:
