@@ -19,10 +19,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from probsym.lab.colours import COLOURS
 from probsym.lab.pictures.picture import check_place, save
-from probsym.lab.results import result_path
+from probsym.lab.results import read_curve, result_path
 
 FILE = "benchmarks/trained_potentials_cpu.json"
-PAGE, PATHS, ERRORS = "potentials.md", "pictures/acetylacetone-paths.png", "pictures/acetylacetone-errors.png"
+PAGE, CURVES = "potentials.md", "pictures/acetylacetone-curves.png"
+PATHS, ERRORS = "pictures/acetylacetone-paths.png", "pictures/acetylacetone-errors.png"
 BEGIN, END = "<!-- begin: trained_potentials_chart.py -->\n", "<!-- end: trained_potentials_chart.py -->\n"
 NOTHING = "There are no results yet.\n"
 AXES = {"dihedral": "angle of the turn about a bond, degrees", "h_transfer": "difference of O-H distances, Å"}
@@ -96,6 +97,27 @@ def errors_chart(rows: Sequence[Tested]) -> Figure:
     return figure
 
 
+def curves_chart(runs: Sequence[dict[str, Any]], results: Path) -> Figure:
+    """The loss in validation of each run by the share of its calls of the base, of which all runs have equally many."""
+    figure = Figure(figsize=(7.2, 4.0), layout="constrained")
+    panel, names = figure.subplots(), list(dict.fromkeys(map(method, runs)))
+    for run in runs:
+        path = result_path(results, run["row"], run["seed"], run["changed"]).with_suffix(".csv")
+        curve = [row for row in read_curve(path) if "valid_loss" in row]
+        at, last = [row["epoch"] for row in curve], curve[-1]["epoch"]
+        place = names.index(method(run))
+        first = method(run) not in panel.get_legend_handles_labels()[1]
+        panel.plot(
+            [epoch / last for epoch in at], [row["valid_loss"] for row in curve],
+            color=COLOURS[place], lw=1, label=names[place] if first else None,
+        )  # fmt: skip
+    panel.set_yscale("log")
+    panel.set_xlabel("share of the calls in training")
+    panel.set_ylabel("loss in validation")
+    panel.legend(fontsize=8, ncols=2)
+    return figure
+
+
 def tables(result: dict[str, Any], results: Path) -> str:
     """What the page has between its two comments."""
     heads = ["trained with", "seed", "epochs", "passes in a test"]
@@ -115,6 +137,7 @@ def tables(result: dict[str, Any], results: Path) -> str:
     pictures = (
         f"![Root mean square errors of energies and forces at 300 K and 600 K by method]({ERRORS})\n",
         f"![Energies along both paths, reference and every method]({PATHS})\n",
+        f"![Loss in validation of every method during training]({CURVES})\n",
     )
     files = f"Numbers are from `results/acetylacetone` and `results/{FILE}`.\n"
     return "\n".join((_table(errors), *pictures, _table(motions), files))
@@ -147,10 +170,11 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=Path("docs"))
     given = parser.parse_args()
     result = json.loads((given.results / FILE).read_text())
-    for picture in (PATHS, ERRORS):
+    for picture in (PATHS, ERRORS, CURVES):
         check_place(given.docs / picture)
     save(paths_chart(result), given.docs / PATHS)
     save(errors_chart(tested(result, given.results)), given.docs / ERRORS)
+    save(curves_chart(result["runs"], given.results), given.docs / CURVES)
     page = given.docs / PAGE
     page.write_text(with_block(page.read_text(), tables(result, given.results)))
 

@@ -79,6 +79,7 @@ def shown_on_the_page(result: dict[str, Any], folder: Path) -> None:
         path.parent.mkdir(parents=True)
         metrics = {name: 10.0 * place + i for i, name in enumerate(page.METRICS)}
         path.write_text(json.dumps({"metrics": metrics, "epochs": 7}))
+        path.with_suffix(".csv").write_text(f"epoch,valid_loss\n1,\n2,{place + 2}\n8,{place + 1}\n")
     rows = page.tested(result, folder)
     assert [row.name for row in rows] == ["augmented", "augmented, Haar, 8 draws", *list(module.CALLS)[1:]]
     text = page.tables(result, folder)
@@ -92,6 +93,9 @@ def shown_on_the_page(result: dict[str, Any], folder: Path) -> None:
     first, second = page.paths_chart(result).axes
     assert len(first.lines) == len(second.lines) == 1 + len(module.CALLS)
     np.testing.assert_allclose(first.lines[0].get_ydata(), result["paths"]["dihedral"]["energy_mev"])
+    (losses,) = page.curves_chart(result["runs"], folder).axes
+    assert [line.get_label() for line in losses.lines] == list(module.CALLS)
+    np.testing.assert_allclose(losses.lines[1].get_xydata(), [[0.25, 3], [1, 2]])
     energies, forces = page.errors_chart(rows).axes
     assert [bar.get_height() for bar in energies.patches][2] == 10.0  # ga, after both with augmented data
     assert [bar.get_height() for bar in forces.patches][2] == 11.0
