@@ -25,7 +25,6 @@ FILE = "benchmarks/trained_potentials_cpu.json"
 PAGE, CURVES = "potentials.md", "pictures/acetylacetone-curves.png"
 PATHS, ERRORS = "pictures/acetylacetone-paths.png", "pictures/acetylacetone-errors.png"
 BEGIN, END = "<!-- begin: trained_potentials_chart.py -->\n", "<!-- end: trained_potentials_chart.py -->\n"
-NOTHING = "There are no results yet.\n"
 AXES = {"dihedral": "angle of the turn about a bond, degrees", "h_transfer": "difference of O-H distances, Å"}
 KINDS = {"energy": "energy, meV", "forces": "forces, meV/Å"}
 SETS = {"300k": "300 K", "600k": "600 K"}

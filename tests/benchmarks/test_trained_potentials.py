@@ -87,7 +87,7 @@ def shown_on_the_page(result: dict[str, Any], folder: Path) -> None:
     again = rows[1].metrics
     assert f"| augmented, Haar, 8 draws | 0 | 7 | 8 | {again['test_energy_300k']:.1f} |" in text
     assert text.count("| no |") == 5
-    both = page.with_block(f"before\n{page.BEGIN}{page.NOTHING}{page.END}after\n", text)
+    both = page.with_block(f"before\n{page.BEGIN}old\n{page.END}after\n", text)
     assert page.block_of(both) == text
     assert (both.startswith("before\n"), both.endswith("after\n")) == (True, True)
     first, second = page.paths_chart(result).axes
