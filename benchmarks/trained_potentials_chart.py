@@ -99,17 +99,14 @@ def errors_chart(rows: Sequence[Tested]) -> Figure:
 def curves_chart(runs: Sequence[dict[str, Any]], results: Path) -> Figure:
     """The loss in validation of each run by the share of its calls of the base, of which all runs have equally many."""
     figure = Figure(figsize=(7.2, 4.0), layout="constrained")
-    panel, names = figure.subplots(), list(dict.fromkeys(map(method, runs)))
-    for run in runs:
-        path = result_path(results, run["row"], run["seed"], run["changed"]).with_suffix(".csv")
-        curve = [row for row in read_curve(path) if "valid_loss" in row]
-        at, last = [row["epoch"] for row in curve], curve[-1]["epoch"]
-        place = names.index(method(run))
-        first = method(run) not in panel.get_legend_handles_labels()[1]
-        panel.plot(
-            [epoch / last for epoch in at], [row["valid_loss"] for row in curve],
-            color=COLOURS[place], lw=1, label=names[place] if first else None,
-        )  # fmt: skip
+    panel = figure.subplots()
+    for place, name in enumerate(dict.fromkeys(map(method, runs))):
+        for i, run in enumerate(run for run in runs if method(run) == name):
+            path = result_path(results, run["row"], run["seed"], run["changed"]).with_suffix(".csv")
+            curve = [row for row in read_curve(path) if "valid_loss" in row]
+            at = [row["epoch"] / curve[-1]["epoch"] for row in curve]
+            losses = [row["valid_loss"] for row in curve]
+            panel.plot(at, losses, color=COLOURS[place], lw=1, label=None if i else name)
     panel.set_yscale("log")
     panel.set_xlabel("share of the calls in training")
     panel.set_ylabel("loss in validation")

@@ -93,9 +93,12 @@ def shown_on_the_page(result: dict[str, Any], folder: Path) -> None:
     first, second = page.paths_chart(result).axes
     assert len(first.lines) == len(second.lines) == 1 + len(module.CALLS)
     np.testing.assert_allclose(first.lines[0].get_ydata(), result["paths"]["dihedral"]["energy_mev"])
-    (losses,) = page.curves_chart(result["runs"], folder).axes
-    assert [line.get_label() for line in losses.lines] == list(module.CALLS)
-    np.testing.assert_allclose(losses.lines[1].get_xydata(), [[0.25, 3], [1, 2]])
+    (losses,) = page.curves_chart([*result["runs"], result["runs"][0]], folder).axes
+    labels = [line.get_label() for line in losses.lines]
+    assert labels[0] == "augmented"
+    assert labels[1].startswith("_")  # another seed, which the legend does not name again
+    assert labels[2:] == list(module.CALLS)[1:]
+    np.testing.assert_allclose(losses.lines[2].get_xydata(), [[0.25, 3], [1, 2]])
     energies, forces = page.errors_chart(rows).axes
     assert [bar.get_height() for bar in energies.patches][2] == 10.0  # ga, after both with augmented data
     assert [bar.get_height() for bar in forces.patches][2] == 11.0

@@ -1,3 +1,5 @@
+from dataclasses import dataclass, field
+
 import pytest
 import torch
 
@@ -31,6 +33,20 @@ def test_prints_as_it_is_written(text):
     group, _ = EVERY[text]
     assert repr(group) == text
     assert eval(text, dict(groups.GROUPS)) == group
+
+
+def test_prints_every_field():
+    @dataclass(frozen=True, repr=False)
+    class Kinds(C):
+        kind: int = field(default=7, kw_only=True)
+
+    class Named(C):
+        def __init__(self, m, name):
+            super().__init__(m)
+            object.__setattr__(self, "name", name)
+
+    assert repr(Kinds(4, kind=9)) == "Kinds(4, 9)"
+    assert repr(Named(4, "x")) == "Named(4, x)"
 
 
 def test_groups_are_values():

@@ -63,10 +63,9 @@ class Tokenize(nn.Module):
 
     def forward(self, *inputs: Tensor | EdgeList) -> Tensor:
         """Inputs that `arrays` has checked."""
-        tokens: Tensor = self.bias
-        for array, x, weight in zip(self.arrays.inputs, inputs, self.weights, strict=True):
-            tokens = tokens + self._mapped(array, x, weight)
-        return tokens
+        arrays = zip(self.arrays.inputs, inputs, self.weights, strict=True)
+        first, *others = [self._mapped(array, x, weight) for array, x, weight in arrays]
+        return sum(others, start=first) + self.bias
 
     def _mapped(self, array: Array, x: Tensor | EdgeList, weight: Tensor) -> Tensor:
         if isinstance(x, EdgeList):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, ClassVar, NoReturn
 
 import torch
@@ -70,8 +71,8 @@ class Group(ABC):
         return self.compares_features
 
     def __repr__(self) -> str:
-        # of dataclasses, torch 2.11 cannot compile `vars`
-        names = self.__match_args__ if hasattr(self, "__match_args__") else vars(self)
+        own = "__dataclass_fields__" in type(self).__dict__  # of dataclasses, torch 2.11 cannot compile `vars`
+        names = [one.name for one in fields(self)] if own else list(vars(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join([str(getattr(self, name)) for name in names])})"
 
     @property

@@ -91,5 +91,6 @@ def symmetrized_graphs(
     """
     ranks = needs_ranks(method)
     inputs = f"n c, n n{', n n e' if edges else ''}{', n' if ranks else ''}"
-    base, sampler = WithoutRanks(base) if ranks else base, GRAPH_METHODS[method](settings, channels)
+    sampler = GRAPH_METHODS[method](settings, channels)
+    base = WithoutRanks(base) if ranks else base
     return symmetrized(base, f"{inputs} -> {output}", {"n": groups.S()}, sampler, settings, chunk=chunk)

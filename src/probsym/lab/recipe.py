@@ -175,18 +175,19 @@ class Recipe:
 
 _BOOLEANS, _NONE = {"true": True, "false": False}, {"none": None}
 _READERS: dict[Any, tuple[str, Callable[[str], Any]]] = {
+    types.NoneType: ("none", lambda text: _NONE[text.lower()]),
     bool: ("bool", lambda text: _BOOLEANS[text.lower()]),
     int: ("int", int),
     float: ("float", float),
     str: ("str", str),
     tuple[int, ...]: ("whole numbers between commas", lambda text: tuple(int(one) for one in text.split(",") if one)),
-    types.NoneType: ("none", lambda text: _NONE[text.lower()]),
 }
-"""What the types of settings are called, and how they are read."""
+"""What the types of settings are called, and how they are read, in the order in which they are tried."""
 
 
 def _value(text: str, kind: Any, name: str) -> Any:
-    readers = [_READERS[one] for one in (typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,))]
+    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    readers = [reader for one, reader in _READERS.items() if one in kinds]
     for _, read in readers:
         with suppress(ValueError, KeyError):
             return read(text)

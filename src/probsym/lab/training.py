@@ -104,8 +104,13 @@ class Training:
 
     def _subject(self) -> dict[str, Any]:
         """What is trained: the same in every checkpoint of a run."""
-        of = {"recipe": self.recipe.name, "seed": self.seed, "settings": asdict(self.settings)}
-        return {**of, "built": self.built, "data": self.engine.task.source}
+        return {
+            "recipe": self.recipe.name,
+            "seed": self.seed,
+            "settings": asdict(self.settings),
+            "built": self.built,
+            "data": self.engine.task.source,
+        }
 
     def _load(self) -> None:
         wanted = self._subject()

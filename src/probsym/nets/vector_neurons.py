@@ -139,11 +139,8 @@ def linear_maps(x: Tensor, common: Tensor | None, *weights: Tensor) -> tuple[Ten
     if common is not None:
         found = found.add_(linear(common, joint[:, x.shape[-1] :]))
     parts = found.split([len(one) for one in weights], dim=-1)
-    if (
-        torch.compiler.is_compiling()
-    ):  # views that are kept for the backward pass tie it to one batch size in torch 2.11
-        return tuple(part.contiguous() for part in parts)
-    return parts
+    # if views are kept for the backward pass, torch 2.11 compiles it for one batch size
+    return tuple(part.contiguous() for part in parts) if torch.compiler.is_compiling() else parts
 
 
 def shares(taken: Tensor, dtype: torch.dtype) -> Tensor:

@@ -52,10 +52,10 @@ def _key(file: File, join: Join, methods: bool) -> tuple[str, str, str]:
 def chosen(files: Sequence[File], where: Mapping[str, Any]) -> list[RunRows]:
     """The rows of each run that have these values, or lack the column; `method` is that of the run, if not given."""
     runs = [RunRows(file.changed, [{"method": file.name.method, **row} for row in file.rows]) for file in files]
-    return _those(runs, lambda row: all(row.get(name, value) == value for name, value in where.items()))
+    return _having(runs, lambda row: all(row.get(name, value) == value for name, value in where.items()))
 
 
-def _those(runs: Sequence[RunRows], wanted: Callable[[Row], bool]) -> list[RunRows]:
+def _having(runs: Sequence[RunRows], wanted: Callable[[Row], bool]) -> list[RunRows]:
     """The wanted rows of the runs that have such rows."""
     some = [RunRows(run.changed, list(filter(wanted, run.rows))) for run in runs]
     return [run for run in some if run.rows]
@@ -67,12 +67,12 @@ def most_shared(runs: Sequence[RunRows], column: str) -> list[RunRows]:
         return list(runs)
     shared = _shared(runs, column)
     most = max((value for value in shared if not isinstance(value, str)), default=None)
-    return _those(runs, lambda row: _value(row, column) == most) if most else []
+    return _having(runs, lambda row: _value(row, column) == most) if most else []
 
 
 def along(runs: Sequence[RunRows], x: str, y: str) -> dict[float | str, list[Row]]:
     """The rows that have a number in y, by their value of x, in order; of seeds, where all of them have that value."""
-    seeds = by_key(_those(runs, lambda row: number(row.get(y)) is not None), lambda run: run.changed)
+    seeds = by_key(_having(runs, lambda row: number(row.get(y)) is not None), lambda run: run.changed)
     by_value: dict[float | str, list[Row]] = {}
     for group in seeds.values():
         shared = _shared(group, x)
@@ -90,7 +90,7 @@ def averages(runs: Sequence[RunRows], x: str, y: str) -> dict[float | str, float
 
 def with_value(runs: Sequence[RunRows], column: str, value: Any) -> list[RunRows]:
     """The rows that have this value in a column, of the runs that have such rows."""
-    return _those(runs, lambda row: row.get(column) == value)
+    return _having(runs, lambda row: row.get(column) == value)
 
 
 def _shared(runs: Sequence[RunRows], column: str) -> set[float | str]:
