@@ -130,6 +130,8 @@ def test_gradients_in_low_precision(inside: bool) -> None:
     if inside:
         found = gradients(torch.compile(autocast, backend="aot_eager"))  # inductor rounds the base in other places
     else:
+        if not hasattr(config, "backward_pass_autocast"):
+            pytest.skip("this torch lacks the setting")
         compiled = torch.compile(model, backend="aot_eager")
         with config.patch(backward_pass_autocast="off"), low:
             output = compiled(*inputs, mask=mask, noise=noise)
