@@ -1,9 +1,10 @@
 """Training steps of several source trees side by side: what a change of the code does to their speed.
 
 Each tree and recipe has a process of its own. All of them compile at the same time; then one after another is asked for
-some steps, in turns, while the others wait. Trees are folders with a `src/probsym`, for example git worktrees.
+some steps, in turns, while the others wait. Trees are folders with a `src/probsym`, for example git worktrees; label
+them by their commits, which the result has from nowhere else.
 
-Run: python benchmarks/source_trees.py before=PATH after=PATH [--recipe NAME:PRECISION]... [--device cuda] [--turns 8]
+Run: python benchmarks/source_trees.py COMMIT=PATH COMMIT=PATH [--recipe NAME:PRECISION]... [--device cuda] [--turns 8]
 [--steps 60] [--out FILE]. The last line is JSON.
 """
 
