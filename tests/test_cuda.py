@@ -1,5 +1,6 @@
 """The same numbers on a GPU as on a CPU, for whatever has its own path through the hardware."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from probsym.lab.training import initial_weights, make_engine
 from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.ops import descending, gram_schmidt, short_attention, soft_sort, take
 from probsym.ops.jacobi import jacobi
+from probsym.ops.masked_batch_norm import MaskedBatchNorm
 from probsym.testing import assert_equivariant, assert_group_laws
 from tests.data.packing import packed, several
 from tests.lab.analyses.test_analyses import quiet
@@ -422,6 +424,16 @@ def test_compiled_gradients_of_vector_neurons_are_those_of_the_layer(rows: int, 
         found.append([one.cpu() for one in torch.autograd.grad(call(x).sin().sum(), trained)])
     tolerance = 1e-3 if dtype == torch.float32 else 1e-9
     assert all(close(compiled, plain, tolerance) for plain, compiled in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("rows", [4, 5, 6, 7])
+def test_masked_norms_compiled_for_any_size_are_exact(rows: int) -> None:
+    """A quotient of two sizes would be a float32, which for 6 is not exact."""
+    norm, x = MaskedBatchNorm(3).double(), torch.randn(rows, 5, 4, 3, dtype=torch.float64)
+    mask = torch.rand(rows, 5, 4) < 0.8
+    wanted = deepcopy(norm)(x, mask)
+    found = torch.compile(norm.cuda(), dynamic=True, fullgraph=True)(x.cuda(), mask.cuda())
+    assert close(found, wanted, 1e-12)
 
 
 def test_gradient_under_autocast() -> None:

@@ -54,7 +54,8 @@ class MaskedBatchNorm(nn.Module):
             return self._plain(torch.where(real, precise, 0) if real is not None else precise).to(x.dtype)
         count = precise.new_full((1,), rows)
         if real is not None:
-            count = real.sum().to(precise.dtype)[None] * (rows / max(real.numel(), 1))
+            # whole numbers: compiled for any size, a GPU divides them in float32 and may miss one
+            count = (real.sum()[None] * (rows // max(real.numel(), 1))).to(precise.dtype)
         total = _sum_rows(precise if real is None else torch.where(real, precise, 0))
         if joined:
             total, count = _AllReduce.apply(torch.cat([total, count])).split([self.channels, 1])
