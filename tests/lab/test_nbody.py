@@ -35,6 +35,41 @@ def test_pair_features_are_charges_and_squared_distances() -> None:
     assert EXAMPLES.ids.tolist() == list(range(12))
 
 
+def test_noise_is_on_positions_and_velocities_and_distances_follow() -> None:
+    many = EXAMPLES.take(torch.arange(12).repeat(500))
+    noisy = NBody().disturbed(many, 0.1, torch.Generator().manual_seed(0))
+    position, velocity, pairs = noisy.inputs
+    moved = [new - old for new, old in zip((position, velocity), many.inputs[:2], strict=True)]
+    for one in moved:
+        assert one.mean().abs() < 0.002
+        assert abs(one.std() - 0.1) < 0.002
+    assert (moved[0] * moved[1]).mean().abs() < 0.0002
+    torch.testing.assert_close(pairs[..., 1], torch.cdist(position, position).square(), rtol=1e-4, atol=1e-3)
+    assert pairs[..., 0].equal(many.inputs[2][..., 0])
+    assert noisy.targets is many.targets
+    assert noisy.ids is many.ids
+
+
+def test_only_training_has_noise_on_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    disturbed, seen = NBody.disturbed, []
+
+    def noted(task: NBody, batch: Examples, deviation: float, generator: torch.Generator) -> Examples:
+        seen.append(disturbed(task, batch, deviation, generator))
+        return seen[-1]
+
+    monkeypatch.setattr(NBody, "disturbed", noted)
+    losses = {}
+    for deviation in (0.0, 0.3):
+        recipe = replace(NAMES["nbody/gnn-ga"], task=Few)
+        settings = replace(recipe.settings, batch_size=4, samples=2, eval_samples=2, input_noise=deviation)
+        engine = make_engine(recipe, settings, make_fabric(Options("cpu")), seed=0)
+        valid = engine.evaluate(engine.data.valid, 0, "valid")["loss"]
+        losses[deviation] = engine.train_step(torch.arange(4), 0, 0)[1].item(), valid
+    assert losses[0.0][1] == losses[0.3][1]
+    assert losses[0.0][0] != losses[0.3][0]
+    assert len(seen) == 1
+
+
 def test_calm_systems_are_those_that_are_not_chaotic(monkeypatch: pytest.MonkeyPatch) -> None:
     chaotic = {"train": torch.tensor([True]), "test": torch.tensor([False, True, False])}
     monkeypatch.setattr("probsym.lab.recipes.nbody.nbody_chaos", lambda show: chaotic)

@@ -213,6 +213,8 @@ class Engine:
     def _train(self, index: Tensor) -> Tensor:
         self.optimiser.zero_grad(set_to_none=True)
         batch = self.data.train.take(index)
+        if self.settings.input_noise:
+            batch = self.task.disturbed(batch, self.settings.input_noise, self.generator)
         noise, targets = self._noise(batch), batch.targets
         if self.world > 1:
             share = len(index) // self.world

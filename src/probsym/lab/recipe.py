@@ -11,11 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from probsym.bases.patches import PADDINGS
 from probsym.errors import RangeError, RecipeError
-from probsym.lab.examples import Splits
+from probsym.lab.examples import Examples, Splits
 from probsym.lab.known_names import near_names
 from probsym.signature import Signature
 
@@ -51,6 +52,8 @@ class Settings:
     """Inside the net of the sampler."""
     base_dropout: float = 0.0
     """Inside the base, where the recipe's has any."""
+    input_noise: float = 0.0
+    """Deviation of noise on the inputs in training, for tasks whose inputs can have any."""
     averaging: float = 0.0
     """Decay of an exponential moving average of the weights, for each step; 0 for none.
 
@@ -146,6 +149,10 @@ class Task(ABC):
     @abstractmethod
     def losses(self, output: Tensor, targets: Tensor) -> Tensor:
         """The same for every example, (batch,)."""
+
+    def disturbed(self, batch: Examples, deviation: float, generator: torch.Generator) -> Examples:
+        """The batch with noise on its inputs; refused unless the task says on which."""
+        raise RecipeError(f"Expected input_noise to be 0 for {self.name}, whose inputs can have none (got {deviation})")
 
     def test_parts(self) -> dict[str, Tensor]:
         """Parts of the test set that are worth a look of their own, by name, each as booleans over it."""

@@ -64,6 +64,13 @@ class NBody(Task):
     def losses(self, output: Tensor, targets: Tensor) -> Tensor:
         return (output - targets).square().flatten(1).mean(1)
 
+    def disturbed(self, batch: Examples, deviation: float, generator: torch.Generator) -> Examples:
+        """Positions and velocities with noise, and the distances between the new positions."""
+        position, velocity, pairs = batch.inputs
+        drawn = torch.randn(2, *position.shape, dtype=position.dtype, device=position.device, generator=generator)
+        position, velocity = position + deviation * drawn[0], velocity + deviation * drawn[1]
+        return batch._replace(inputs=(position, velocity, _pairs(pairs[..., 0], position)))
+
     def test_parts(self) -> dict[str, Tensor]:
         return {"calm": ~_watched(nbody_chaos)["test"]}
 
@@ -88,11 +95,15 @@ def _watched(simulated: Callable[[Show], T]) -> T:
 def as_examples(particles: Particles) -> Examples:
     """Systems as examples in float32."""
     position = particles.position
-    distances = (position.unsqueeze(1) - position.unsqueeze(2)).square().sum(-1)
     charges = particles.edges * (1 - torch.eye(position.shape[1], dtype=position.dtype))
-    pairs = torch.stack([charges, distances], -1)
+    pairs = _pairs(charges, position)
     inputs = tuple(one.float() for one in (position, particles.velocity, pairs))
     return Examples(inputs, None, particles.target.float(), torch.arange(len(position)))
+
+
+def _pairs(charges: Tensor, position: Tensor) -> Tensor:
+    """Products of charges and squared distances."""
+    return torch.stack([charges, (position.unsqueeze(1) - position.unsqueeze(2)).square().sum(-1)], -1)
 
 
 class AnyNet(nn.Module):
