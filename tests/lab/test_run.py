@@ -13,7 +13,7 @@ from probsym.errors import ProbsymError, RunError
 from probsym.lab.checkpoint import load_checkpoint, save_checkpoint
 from probsym.lab.run import Options, _same_error, load_run, make_fabric, read_run
 from probsym.lab.training import initial_weights, make_engine
-from tests.lab.cases import CPU, PS, SEPARATION, metrics_of, run_quietly
+from tests.lab.cases import CPU, PS, SEPARATION, assert_same, metrics_of, run_quietly
 
 
 @pytest.mark.parametrize("device", ["gpu", "", "cuda:0", "tpu"])
@@ -130,12 +130,20 @@ def test_a_result_with_settings_of_another_version_is_a_typed_error(tmp_path: Pa
         load_run(tmp_path, PS, CPU)
 
 
-def test_a_run_without_its_checkpoint_or_without_an_epoch_cannot_be_loaded(tmp_path: Path) -> None:
-    run_quietly(PS, tmp_path, changes=["epochs=0"])
+def test_a_run_of_no_epochs_has_the_weights_that_it_began_with(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path, (3,), changes=["epochs=0"])
+    engine = load_run(tmp_path / PS.name / "seed-3", PS, CPU)
+    assert_same(engine.model.state_dict(), initial_weights(PS, engine.settings, 3))
+
+
+def test_a_run_without_its_checkpoint_or_its_best_weights_cannot_be_loaded(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path, changes=["epochs=1"])
     folder = tmp_path / PS.name / "seed-0"
-    with pytest.raises(RunError):
+    path = folder / "checkpoint.pt"
+    save_checkpoint({**load_checkpoint(path), "best": {}}, path)
+    with pytest.raises(RunError, match="the best weights of a run"):
         load_run(folder, PS, CPU)
-    (folder / "checkpoint.pt").unlink()
+    path.unlink()
     with pytest.raises(RunError, match="checkpoint"):
         load_run(folder, PS, CPU)
 

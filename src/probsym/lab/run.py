@@ -313,7 +313,10 @@ def _trained(
 
 
 def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) -> Engine:
-    """The engine of a finished run of the recipe, with the weights that its first metric chose."""
+    """The engine of a finished run of the recipe, with the weights that its first metric chose.
+
+    A run of no epochs has those that it began with.
+    """
     if not isinstance(recipe, Recipe):
         raise RunError(f"Expected a recipe that trains (got {recipe.name!r})")
     result = read_run(folder)
@@ -322,7 +325,8 @@ def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) 
     engine.kept_weights = KeptWeights(folder, partial(initial_weights, recipe, settings, result["seed"]))
     state = load_checkpoint(folder / "checkpoint.pt", engine.device)
     try:
-        engine.model.load_state_dict(state["best"][next(iter(engine.task.selects))]["weights"])
+        best = state["best"][next(iter(engine.task.selects))]["weights"] if settings.epochs else state["model"]
+        engine.model.load_state_dict(best)
     except (AttributeError, KeyError, RuntimeError, TypeError) as error:
         raise RunError(f"Expected the best weights of a run in {folder} (got: {error!r})") from error
     engine.model.eval()

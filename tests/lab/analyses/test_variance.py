@@ -43,7 +43,25 @@ def test_the_base_is_as_it_was_initialised_under_all_three(tmp_path: Path) -> No
             row = found[name, draws]
             assert (row["examples"], row["repeats"]) == (20, 150)
             assert row["output_variance"] == pytest.approx(float(values.var(1).mean()) / draws, rel=0.1)
+            assert row["output_deviation"] == pytest.approx(float(values.std(1).mean()) / draws**0.5, rel=0.05)
         assert found[name, 1]["loss_variance"] == pytest.approx(float(losses.var(0).mean()), rel=0.1)
+        assert found[name, 1]["loss_deviation"] == pytest.approx(float(losses.std(0).mean()), rel=0.05)
+
+
+def test_a_run_of_no_epochs_has_norms_that_have_seen_no_data(tmp_path: Path) -> None:
+    """As in the paper; its distribution differs from the one whose norms have."""
+    engine = kept_run(tmp_path, epochs=0)
+    rows = by_method(engine, Questions(samples=1, repeats=300), quiet)
+    found = {row["method"]: row["output_variance"] for row in rows}
+    model = build(engine.settings).eval()
+    model.load_state_dict(initial_weights(PS, engine.settings, 0))
+    norms = [norm for norm in engine.model.modules() if isinstance(norm, MaskedBatchNorm)]
+    assert all(bool((norm.running_mean == 0).all() and (norm.running_var == 1).all()) for norm in norms)
+    valid = engine.data.valid
+    with torch.no_grad():
+        values = model.estimate(*valid.inputs, mask=valid.mask, samples=400, keep_values=True).values.double()
+    assert found["ps"] == pytest.approx(float(values.var(1).mean()), rel=0.1)
+    assert found["ps-initial"] != pytest.approx(found["ps"], rel=0.1)
 
 
 def test_runs_that_learn_no_distribution_are_refused(tmp_path: Path) -> None:

@@ -72,6 +72,11 @@ def variance(repeats: Tensor) -> float | None:
     return float(repeats.var(0).mean()) if len(repeats) > 1 else None
 
 
+def deviation(repeats: Tensor) -> float | None:
+    """The same of the square root of the variance."""
+    return float(repeats.std(0).mean()) if len(repeats) > 1 else None
+
+
 def repeated(
     engine: Engine,
     model: Symmetrized,

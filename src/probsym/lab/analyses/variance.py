@@ -9,7 +9,7 @@ import torch
 from probsym._internal.progress import Show
 from probsym.errors import RunError
 from probsym.lab.analyses.analysis import Questions, Row, after, asked_of, redrawing_model, weights_of
-from probsym.lab.analyses.draws import counts_up_to, repeated, variance
+from probsym.lab.analyses.draws import counts_up_to, deviation, repeated, variance
 from probsym.lab.engine import Engine
 from probsym.lab.seeds import derived, seeded
 from probsym.samplers import Batch, Haar, Learned
@@ -25,7 +25,12 @@ def by_method(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     The paper fixes "a randomly initialized MLP" and speaks of the distribution that "learns": `ps` is the sampler with
     the weights that the run chose, `ps-initial` as it was initialised, but for norms that have seen data, and `ga`
     uniform. The variances are those between repeats, of the prediction and of its loss, mean over the examples of the
-    validation set. Fixed noise is refused, which has none.
+    validation set; the deviations are their square roots, taken before the mean. Fixed noise is refused, which has
+    none.
+
+    The paper's figure was made without training: in a run of no epochs, `ps` is that sampler, its norms still as they
+    were initialised. What it plots is the square of a mean deviation: that of the loss, and that of the prediction
+    after a sigmoid.
     """
     model = redrawing_model(engine)
     if not isinstance(model.sampler, Learned):
@@ -48,6 +53,8 @@ def by_method(engine: Engine, questions: Questions, show: Show) -> list[Row]:
                 "repeats": questions.repeats,
                 "output_variance": variance(means[:, i]),
                 "loss_variance": variance(losses[:, i]),
+                "output_deviation": deviation(means[:, i]),
+                "loss_deviation": deviation(losses[:, i]),
             }
             for i, count in enumerate(counts_up_to(questions.samples))
         ]

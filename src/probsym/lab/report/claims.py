@@ -32,6 +32,7 @@ class Claim:
     where: Mapping[str, Any] = field(default_factory=dict)
     most: str = ""
     each: str = ""
+    since: float = 0.0
     until: float = 1.0
     column: str = "method"
     ours: str | float = "ps"
@@ -98,13 +99,18 @@ def _falls(claim: Claim, runs: Sequence[RunRows]) -> Pairs:
 
 
 def _lower(claim: Claim, runs: Sequence[RunRows]) -> Pairs:
-    """Ours, and the bound times the best of theirs, at every x that all have; the other way round for `higher`."""
+    """Ours, and the bound times the best of theirs, at every x that all have, since a share of the way.
+
+    The other way round for `higher`.
+    """
     ours, *theirs = (
         averages(most_shared(with_value(runs, claim.column, name), claim.most), claim.x, claim.y)
         for name in (claim.ours, *claim.theirs)
     )
     theirs = [some for some in theirs if some]
     common = [x for x in ours if theirs and all(x in some for some in theirs)]
+    start = claim.since * max((x for x in common if isinstance(x, float)), default=0.0)
+    common = [x for x in common if isinstance(x, str) or x >= start]
     if claim.kind == "higher":
         return [(claim.bound * max(some[x] for some in theirs), ours[x]) for x in common]
     return [(ours[x], claim.bound * min(some[x] for some in theirs)) for x in common]
