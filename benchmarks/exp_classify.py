@@ -2,8 +2,8 @@
 
 On a GPU: the step launched from Python, compiled, captured as a CUDA graph, both, and in a plain loop with a model
 compiled in mode "reduce-overhead", beside the bare MLP with its optimiser on as many rows, in the last two ways. On any
-device: the symmetrization alone, everything but the MLP,
-against its dense, literal form (the net on repeated graphs, Sinkhorn on logarithms, permutation matrices).
+device: the symmetrization alone, everything but the MLP, against its dense, literal form (the net on repeated graphs,
+Sinkhorn on logarithms, permutation matrices).
 
 Run: python benchmarks/exp_classify.py [--device cuda] [--precision tf32] [--out FILE]. The last line is JSON.
 """
