@@ -426,6 +426,7 @@ def test_compiled_gradients_of_vector_neurons_are_those_of_the_layer(rows: int, 
     assert all(close(compiled, plain, tolerance) for plain, compiled in zip(*found, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
 @pytest.mark.parametrize("rows", [4, 5, 6, 7])
 def test_masked_norms_compiled_for_any_size_are_exact(rows: int) -> None:
     """A quotient of two sizes would be a float32, which for 6 is not exact."""
