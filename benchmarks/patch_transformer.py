@@ -3,6 +3,8 @@
 ViT-Base, batch 128, one draw, at the sizes of PATTERN (188 nodes, adjacency) and of Peptides-func (444 nodes, adjacency
 and bonds): a whole step with the learned distribution, beside a step of the bare encoder that is given as many tokens
 of the same width, both compiled and captured on a GPU. Graphs are random ones of about the same sizes and densities.
+With 444 nodes also the steps of Peptides-func, which drops half of the tokens, and of Peptides-struct, which hides a
+share of them that changes from step to step.
 
 Run: python benchmarks/patch_transformer.py [--device cuda] [--precision bf16-mixed] [--encoder vit-b] [--nodes 188]
 [--kernels] [--out FILE]. The last line is JSON; with --kernels it has what the symmetrized step spends its time on.
@@ -11,8 +13,8 @@ Run: python benchmarks/patch_transformer.py [--device cuda] [--precision bf16-mi
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +57,23 @@ def graphs(batch: int, n: int, degree: float, bonds: int, device: torch.device) 
     return mask, adjacency, nn.functional.one_hot(kinds, bonds) * adjacency.unsqueeze(-1)
 
 
+def make_base(n: int, encoder: str, patch_dropout: float | tuple[float, float] = 0.0) -> bases.PatchTransformer:
+    """The base of PATTERN or of the peptides."""
+    channels, bonds, _ = SIZES[n]
+    arrays = f"n {channels}, n n{f', n n {bonds}' if bonds else ''} -> {'n 2' if n == 188 else '10'}"
+    diagonal = n == 188
+    return bases.PatchTransformer(
+        arrays, n, encoder, diagonal_inputs=diagonal, diagonal_output=diagonal, patch_dropout=patch_dropout
+    )
+
+
+def symmetrize(base: bases.PatchTransformer) -> Symmetrized:
+    """The base under a learned distribution of orders."""
+    channels, bonds, _ = SIZES[base.n]
+    signature = f"n c, n n{', n n e' if bonds else ''} -> {'n k' if base.n == 188 else 'k'}"
+    return Symmetrized(base, signature, {"n": groups.S()}, samplers.Learned(nets.GIN(channels), reads=(0, 1)))
+
+
 def main() -> None:
     """Time the steps, print the ratios, end with JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -70,36 +89,32 @@ def main() -> None:
     fabric = make_fabric(Options(arguments.device, precision=arguments.precision))
     device, cuda = fabric.device, fabric.device.type == "cuda"
     result: dict[str, object] = {"benchmark": "patch_transformer", **vars(arguments), "out": None}
+
+    def whole(model: Symmetrized, inputs: tuple[Tensor, ...], mask: Tensor) -> Tensor:
+        with fabric.autocast():
+            estimate = model.estimate(*inputs, mask=mask)
+            return estimate.mean.float().square().mean() + 0.1 * estimate.losses["entropy"]
+
+    def alone(bare: nn.Module, tokens: Tensor) -> Tensor:
+        with fabric.autocast():
+            found: Tensor = bare(tokens)
+            return found.float().square().mean()
+
     for n, (channels, bonds, degree) in SIZES.items():
         if arguments.nodes not in (None, n):
             continue
         mask, *pairs = graphs(arguments.batch, n, degree, bonds, device)
         features = torch.rand(arguments.batch, n, channels, device=device) * mask.unsqueeze(-1)
-        arrays = f"n {channels}, n n{f', n n {bonds}' if bonds else ''} -> {'n 2' if n == 188 else '10'}"
-        diagonal: dict[str, Any] = {"diagonal_inputs": True, "diagonal_output": True} if n == 188 else {}
-        base = bases.PatchTransformer(arrays, n, arguments.encoder, **diagonal)
-        model = Symmetrized(
-            base,
-            f"n c, n n{', n n e' if bonds else ''} -> {'n k' if n == 188 else 'k'}",
-            {"n": groups.S()},
-            samplers.Learned(nets.GIN(channels), reads=(0, 1)),
-        ).to(device)
-        bare = bases.PatchTransformer(arrays, n, arguments.encoder, **diagonal).encoder.to(device)
+        shares: dict[str, float | tuple[float, float]] = {"symmetrized": 0.0}
+        if n == 444:
+            shares |= {"dropped": 0.5, "hidden": (0.0, 0.5)}
+        runs = {}
+        for name, share in shares.items():
+            model = symmetrize(make_base(n, arguments.encoder, share)).to(device)
+            runs[name] = step_of(model, partial(whole, model, (features, *pairs), mask), cuda)
+        base = make_base(n, arguments.encoder).to(device)
         tokens = torch.randn(arguments.batch, 1 + base.grid**2, base.cls.shape[0], device=device)
-
-        def whole(
-            model: Symmetrized = model, inputs: tuple[Tensor, ...] = (features, *pairs), m: Tensor = mask
-        ) -> Tensor:
-            with fabric.autocast():
-                estimate = model.estimate(*inputs, mask=m)
-                return estimate.mean.float().square().mean() + 0.1 * estimate.losses["entropy"]
-
-        def alone(bare: nn.Module = bare, tokens: Tensor = tokens) -> Tensor:
-            with fabric.autocast():
-                found: Tensor = bare(tokens)
-                return found.float().square().mean()
-
-        runs = {"symmetrized": step_of(model, whole, cuda), "bare": step_of(bare, alone, cuda)}
+        runs["bare"] = step_of(base.encoder, partial(alone, base.encoder, tokens), cuda)
         times = side_by_side(runs, repeats=arguments.repeats, device=device)
         ratio = round(times["symmetrized"] / times["bare"], 3)
         kernels = {"kernels": kernel_times(runs["symmetrized"], device)} if arguments.kernels else {}

@@ -107,13 +107,13 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, encoders: Path) -> No
         monkeypatch.setitem(backbones.BACKBONES, name, one)
 
 
-def training(recipe: Recipe, folder: Path, steps: int = 2) -> Training:
+def training(recipe: Recipe, folder: Path, steps: int = 2, device: str = "cpu", capture: bool = False) -> Training:
     settings = replace(
         recipe.settings, epochs=2, batch_size=20, learning_rate=1e-3, warmup_epochs=0.5, test_samples=2,
         samples=min(recipe.settings.samples, 2), eval_samples=min(recipe.settings.eval_samples, 2),
         also_test_samples=(1,),
     )  # fmt: skip
-    engine = make_engine(recipe, settings, make_fabric(Options("cpu")))
+    engine = make_engine(recipe, settings, make_fabric(Options(device)), capture=capture)
     assert engine.steps_per_epoch == steps
     return Training(engine, recipe, 0, folder, every=0)
 
@@ -161,6 +161,18 @@ def test_every_task_and_method_trains_stops_and_resumes(name: str, tmp_path: Pat
     for one, other in zip(whole.engine.model.parameters(), again.engine.model.parameters(), strict=True):
         assert torch.equal(one, other)
     assert ("test_loss@1" in metrics) == ("canonical" not in name)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", ["peptides-func/vit-s-scratch-ps", "peptides-struct/vit-s-scratch-ps"])
+def test_captured_steps_leave_out_the_patches_that_plain_ones_do(name: str, tmp_path: Path) -> None:
+    """The first takes patches away, as many each time; the second hides a share of them that is drawn too."""
+    curves = []
+    for capture in (False, True):
+        run = training(RECIPES[name], tmp_path / str(capture), device="cuda", capture=capture)
+        run.run()
+        curves.append([row[key] for row in run.progress.curve for key in ("train_total", "valid_loss")])
+    assert curves[0] == pytest.approx(curves[1], rel=1e-4)
 
 
 def test_validation_draws_are_those_of_the_published_settings() -> None:
