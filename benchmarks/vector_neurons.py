@@ -4,7 +4,7 @@ The base is the set network of examples/point_cloud.py. Under SE(3) the net name
 second convolution and names orders too.
 
 Run: python benchmarks/vector_neurons.py [--device DEVICE] [--points 32] [--batch 64] [--draws 8] [--repeats 15]
-[--out FILE]. The last line is JSON.
+[--compile] [--out FILE]. The last line is JSON.
 """
 
 import argparse
@@ -27,22 +27,28 @@ GROUPS: dict[str, dict[str, groups.Group]] = {
 }
 
 
-def steps(bound: dict[str, groups.Group], x: torch.Tensor, draws: int) -> dict[str, Callable[[], object]]:
-    """A training step under either sampler, forward and backward."""
+def steps(
+    bound: dict[str, groups.Group], x: torch.Tensor, draws: int, compiled: bool
+) -> dict[str, Callable[[], object]]:
+    """A training step under either sampler, forward and backward, and also compiled if asked for."""
     torch.manual_seed(0)
     base = PointNet()
     learned = samplers.Learned(nets.VNDGCNN(in_channels=1, scores="n" in bound))
 
-    def step(sampler: samplers.Sampler) -> Callable[[], object]:
+    def step(sampler: samplers.Sampler, compiled: bool = False) -> Callable[[], object]:
         model = Symmetrized(base, "n d:point -> d:point", bound, sampler, samples=draws).to(x.device)
+        call = torch.compile(model) if compiled else model
 
         def run() -> None:
             model.zero_grad(set_to_none=True)
-            model(x).square().mean().backward()
+            call(x).square().mean().backward()
 
         return run
 
-    return {"haar": step(samplers.Haar()), "learned": step(learned)}
+    runs = {"haar": step(samplers.Haar()), "learned": step(learned)}
+    if compiled:
+        runs |= {"haar_compiled": step(samplers.Haar(), True), "learned_compiled": step(learned, True)}
+    return runs
 
 
 def main() -> None:
@@ -53,15 +59,18 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--draws", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--compile", action="store_true", help="both by torch.compile too")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     x = torch.randn(arguments.batch, arguments.points, 3, device=arguments.device)
     seconds, ratios = {}, {}
     for name, bound in GROUPS.items():
-        runs = steps(bound, x, arguments.draws)
-        seconds[name] = side_by_side(runs, repeats=arguments.repeats, device=arguments.device)
-        ratios[name] = seconds[name]["learned"] / seconds[name]["haar"]
-        shown = "".join(f"   {which} {1e3 * span:.1f} ms" for which, span in seconds[name].items())
+        runs = steps(bound, x, arguments.draws, arguments.compile)
+        found = seconds[name] = side_by_side(runs, repeats=arguments.repeats, device=arguments.device)
+        ratios[name] = found["learned"] / found["haar"]
+        if arguments.compile:
+            ratios[f"{name} compiled"] = found["learned_compiled"] / found["haar_compiled"]
+        shown = "".join(f"   {which} {1e3 * span:.1f} ms" for which, span in found.items())
         print(f"{name:12}{shown}   ratio {ratios[name]:.1f}")
     sizes = {key: getattr(arguments, key) for key in ("points", "batch", "draws")}
     result = {"benchmark": "vector_neurons", **sizes, "seconds": seconds, "ratios": ratios}
