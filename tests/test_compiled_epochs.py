@@ -88,6 +88,7 @@ def test_epochs(setting: str, sampler: str) -> None:
             # draws as without a compiler; strides as `probsym.lab.engine.COMPILER` has them
             with config.patch(fallback_random=True, comprehensive_padding=False):
                 found = step(compiled, model, inputs, mask)
+            assert found.keys() == wanted.keys()
             off = [name for name in wanted if not torch.allclose(found[name], wanted[name], atol=1e-6, rtol=1e-5)]
             assert not off, f"in epoch {epoch}, training {training}, batch of {len(inputs[0])}"
             counts.append(counter.frame_count)
