@@ -59,8 +59,7 @@ def step(call: Symmetrized, model: Symmetrized, inputs: list[Tensor], mask: Tens
     if not model.training:
         return {"output": y.detach()}
     y.square().sum().backward()
-    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    return {"output": y.detach().clone(), **gradients}
+    return {"output": y.detach(), **{name: p.grad for name, p in model.named_parameters() if p.grad is not None}}
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
@@ -88,9 +87,10 @@ def test_epochs(setting: str, sampler: str) -> None:
             # draws as without a compiler; strides as `probsym.lab.engine.COMPILER` has them
             with config.patch(fallback_random=True, comprehensive_padding=False):
                 found = step(compiled, model, inputs, mask)
-            assert found.keys() == wanted.keys()
-            off = [name for name in wanted if not torch.allclose(found[name], wanted[name], atol=1e-6, rtol=1e-5)]
-            assert not off, f"in epoch {epoch}, training {training}, batch of {len(inputs[0])}"
+            where = f"epoch {epoch}, training {training}, batch of {len(inputs[0])}"
+            torch.testing.assert_close(
+                found, wanted, atol=1e-6, rtol=1e-5, msg=lambda text, where=where: f"{text}\n{where}"
+            )
             counts.append(counter.frame_count)
     assert counts[0] == pieces
     assert counts[len(counts) // 2 - 1] <= 3 * pieces  # the first size, any size, and those once more in evaluation
