@@ -12,7 +12,7 @@ from probsym.lab.recipe import Recipe
 from probsym.lab.recipes.nbody import METHODS, RECIPES, NBody
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
-from probsym.nets import edge_convolution
+from probsym.nets import edge_convolution, vector_neurons, vn_dgcnn
 from probsym.ops import argument_checks, permute
 from probsym.ops.jacobi import jacobi
 from probsym.samplers import principal_axes
@@ -175,7 +175,8 @@ def test_runs_are_trained_and_tested(name: str, tmp_path: Path, monkeypatch: pyt
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ways that tensors on a GPU go, for those that a CPU has its own for."""
     monkeypatch.setattr(principal_axes, "_solver", lambda points: jacobi)
-    monkeypatch.setattr(edge_convolution, "_may_look", lambda x: False)
+    for module in (edge_convolution, vector_neurons, vn_dgcnn):
+        monkeypatch.setattr(module, "in_blocks", lambda x: False)
     monkeypatch.setattr(permute, "traced", lambda: True)
     monkeypatch.setattr(argument_checks, "traced", lambda: True)
 

@@ -13,7 +13,8 @@ def normal(*shape, dtype=torch.float64, seed=0):
 def dense(layer, x, mask, monkeypatch):
     """The form for compilers, which has every edge in memory."""
     with monkeypatch.context() as patch:
-        patch.setattr("probsym.nets.edge_convolution.traced", lambda: True)
+        for module in ("edge_convolution", "vector_neurons"):
+            patch.setattr(f"probsym.nets.{module}.in_blocks", lambda x: False)
         return layer(x, mask)
 
 

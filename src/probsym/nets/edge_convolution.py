@@ -1,23 +1,17 @@
-"""Vector neurons on the edges from each point to its nearest neighbours, without storing the edges' vectors.
+"""Vector neurons on the edges from each point to its nearest neighbours.
 
-With q_ij and k_ij of the pair (x_j - x_i, x_i), the result is `sum_j s_ij (a_ij q_ij + b_ij k_ij)`, where s, a and b
-depend on inner products alone. q and k are sums of one part for each end, so both the forward and the backward pass
-recompute them and store only numbers for each edge, not vectors.
+The maps q_ij and k_ij of a pair (x_j - x_i, x_i) are sums of one part for each end, so points are mapped, not edges. On
+a CPU the vectors of edges are never all in memory (`chosen_edges`).
 """
-
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from probsym._internal.checks import check_size
-from probsym.nets.bent_vectors import vector_length
 from probsym.nets.chosen_edges import pooled_edges
-from probsym.nets.row_blocks import Edges
-from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool
-from probsym.ops.transforms import traced
+from probsym.nets.row_blocks import Edges, in_blocks
+from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool, split_channels
 
 ALL_PAIRS = 16
 """Up to so many points every pair is an edge, used or not: cheaper than gathering neighbours."""
@@ -44,27 +38,18 @@ class EdgeConvolution(nn.Module):
         self.factor = nn.Linear(2 * scalars, outputs) if scalars else None
 
     def forward(self, x: Tensor, mask: Tensor | None = None, scalars: Tensor | None = None) -> Tensor:
-        # compilers and torch.func find out for themselves what to keep; the backward passes of our own are not for them
-        derived = traced()
-        if _may_look(x) and not derived:
+        if in_blocks(x):
             return self._looking(x, mask, scalars)
         index, edges = nearest(x.detach(), mask, self.neighbours)
         if index is not None:
             index = _among_all(index)
-        ends = *_ends(x, self.edge.feature.weight, index), *_ends(x, self.edge.direction.weight, index)
-        squares, products, direction_squares = _products(index, *ends) if derived else _Products.apply(index, *ends)
-        length = vector_length(squares)
-        scaled = self.edge.norm(length, edges) * length
-        a, b = self.edge.gates(squares, scaled, products, direction_squares, self.edge.floor(x))
+        weights = self.edge.feature.weight, self.edge.direction.weight
+        q, k = split_channels(_pair(*_ends(x, torch.cat(weights), index), index), *map(len, weights))
+        vectors = self.edge.bend(q, k, self.edge.floor(x), edges)
         if self.factor is not None and scalars is not None:
-            numbers = _pair(*_ends(scalars.unsqueeze(0), self.factor.weight, index), index).squeeze(0)
-            factor = 2 * torch.sigmoid(numbers + self.factor.bias)
-            a, b = a * factor, b * factor
-        # the ReLU only shortens a q
-        lengths = a.detach().abs() * squares.detach().sqrt()
-        if derived:
-            return _pooled(index, edges, self.pool, lengths, a, b, *ends)[0]
-        return _Pool.apply(index, edges, self.pool, lengths, a, b, *ends)
+            numbers = _pair(*_ends(scalars.unsqueeze(0), self.factor.weight, index), index)
+            vectors = 2 * torch.sigmoid(numbers + self.factor.bias) * vectors
+        return self.pool(vectors, edges)
 
     def _looking(self, x: Tensor, mask: Tensor | None, scalars: Tensor | None) -> Tensor:
         """The same where numbers may be looked at without waiting for them."""
@@ -78,11 +63,6 @@ class EdgeConvolution(nn.Module):
             factor = self.factor.bias
         ends = [_ends(*one, index) for one in maps]
         return pooled_edges(self.edge, self.pool, factor, self.edge.floor(x), Edges(index, real), ends)
-
-
-def _may_look(x: Tensor) -> bool:
-    """Whether numbers can be read without waiting for a device."""
-    return x.device.type == "cpu"
 
 
 def _among_all(index: Tensor) -> Tensor:
@@ -101,111 +81,12 @@ def _ends(x: Tensor, weight: Tensor, index: Tensor | None) -> tuple[Tensor, Tens
     return (theirs if index is not None else theirs.transpose(1, 2).contiguous()), linear(x, own - near)
 
 
-def _blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Tensors (d, ...) by coordinates: one at a time where memory is slow, all at once where launches are."""
-    size = 1 if tensors[0].device.type == "cpu" else len(tensors[0])
-    return zip(*(tensor.split(size) for tensor in tensors), strict=True)
-
-
 def _pair(near: Tensor, own: Tensor, index: Tensor | None) -> Tensor:
     """(d, m, rows, n, channels) from what both ends add."""
     if index is None:
         return near.unsqueeze(3) + own.unsqueeze(1)
     found = near.flatten(1, 2).index_select(1, index.flatten())
     return found.view(near.shape[0], *index.shape, -1) + own.unsqueeze(1)
-
-
-def _unpair(gradient: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor]:
-    own = gradient.sum(1)
-    if index is None:
-        return gradient.sum(3), own
-    near = torch.zeros_like(own).flatten(1, 2).index_add(1, index.flatten(), gradient.flatten(1, 3))
-    return near.view(own.shape), own
-
-
-def _inner(x: Tensor, y: Tensor, total: Tensor | None = None) -> Tensor:
-    for a, b in zip(x, y, strict=True):
-        total = a * b if total is None else torch.addcmul(total, a, b)
-    assert total is not None
-    return total
-
-
-def _joined(parts: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    return parts[0] if len(parts) == 1 else tuple(torch.cat(end) for end in zip(*parts, strict=True))
-
-
-def _products(index: Tensor | None, *ends: Tensor) -> tuple[Tensor, ...]:
-    """<q, q>, <q, k>, <k, k> of every pair."""
-    totals: tuple[Tensor | None, ...] = (None, None, None)
-    for near_q, own_q, near_k, own_k in _blocks(*ends):
-        q, k = _pair(near_q, own_q, index), _pair(near_k, own_k, index)
-        totals = _inner(q, q, totals[0]), _inner(q, k, totals[1]), _inner(k, k, totals[2])
-    return totals  # type: ignore[return-value]
-
-
-def _pooled(
-    index: Tensor | None,
-    edges: Tensor | None,
-    pool: VectorMaxPool,
-    lengths: Tensor,
-    a: Tensor,
-    b: Tensor,
-    *ends: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """`sum_j s (a q + b k)` over each point's edges, and s, the shares of the pool."""
-    vectors = [
-        torch.addcmul(a * _pair(near_q, own_q, index), b, _pair(near_k, own_k, index))
-        for near_q, own_q, near_k, own_k in _blocks(*ends)
-    ]
-    with torch.no_grad():
-        products = None
-        for y in vectors:
-            products = _inner(y, pool.direction(y), products)
-        assert products is not None
-        share = pool.shares(products, lengths, edges)
-    return torch.cat([(share * y).sum(1) for y in vectors]), share
-
-
-class _Products(torch.autograd.Function):
-    """<q, q>, <q, k>, <k, k> of every pair."""
-
-    @staticmethod
-    def forward(ctx: Any, index: Tensor | None, *ends: Tensor) -> tuple[Tensor, ...]:
-        ctx.save_for_backward(index, *ends)
-        return _products(index, *ends)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        index, *ends = ctx.saved_tensors
-        own, across, direction = gradients
-        own, direction = 2 * own, 2 * direction
-        parts = []
-        for near_q, own_q, near_k, own_k in _blocks(*ends):
-            q, k = _pair(near_q, own_q, index), _pair(near_k, own_k, index)
-            to_q, to_k = torch.addcmul(own * q, across, k), torch.addcmul(direction * k, across, q)
-            parts.append((*_unpair(to_q, index), *_unpair(to_k, index)))
-        return None, *_joined(parts)
-
-
-class _Pool(torch.autograd.Function):
-    """`sum_j s (a q + b k)` over each point's edges, s being the shares of the pool."""
-
-    @staticmethod
-    def forward(ctx: Any, index: Tensor | None, *others: Any) -> Tensor:
-        pooled, share = _pooled(index, *others)
-        ctx.save_for_backward(index, share, *others[3:])  # a, b and the ends
-        return pooled
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        index, share, a, b, *ends = ctx.saved_tensors
-        to_a, to_b, parts = None, None, []
-        for gradient, near_q, own_q, near_k, own_k in _blocks(gradients[0], *ends):
-            edge = share * gradient.unsqueeze(1)
-            to_a = _inner(edge, _pair(near_q, own_q, index), to_a)
-            to_b = _inner(edge, _pair(near_k, own_k, index), to_b)
-            parts.append((*_unpair(a * edge, index), *_unpair(b * edge, index)))
-        return None, None, None, None, to_a, to_b, *_joined(parts)
 
 
 @torch.no_grad()

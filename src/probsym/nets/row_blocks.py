@@ -6,8 +6,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from probsym.ops.transforms import traced
+
 BLOCK = 1 << 16
 """Numbers of a coordinate that are looked at together, unless one row has more."""
+
+
+def in_blocks(x: Tensor) -> bool:
+    """Whether rows of x are worked on block by block: on a CPU, unless compilers or torch.func decide what to keep."""
+    return x.device.type == "cpu" and not traced()
 
 
 def row_blocks(rows: int, per_row: int) -> Iterator[slice]:

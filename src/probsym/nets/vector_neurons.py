@@ -16,9 +16,9 @@ from torch.nn.functional import linear
 from probsym._internal.checks import check_size
 from probsym.nets.bent_vectors import Bent, coefficients, vector_length
 from probsym.nets.length_moments import point_moments
+from probsym.nets.row_blocks import in_blocks
 from probsym.ops.gram_schmidt import TOLERANCE
 from probsym.ops.masked_batch_norm import MaskedBatchNorm
-from probsym.ops.transforms import traced
 
 TIE = {torch.float32: 1e-5, torch.float64: 1e-10}
 """Numbers that differ by less, relative to what they are made of, are the same up to rounding."""
@@ -64,7 +64,7 @@ class VectorLeakyReLU(nn.Module):
 
     def bend(self, q: Tensor, k: Tensor, floor: Tensor, mask: Tensor | None) -> Tensor:
         """The norm and the ReLU, given both linear maps."""
-        if q.device.type == "cpu" and not traced():
+        if in_blocks(q):
             moments = point_moments(q, mask) if self.norm.training else None
             return self.bent(q, k, floor, *self.norm.statistics(moments))
         squares, products, direction_squares = (q * q).sum(0), (q * k).sum(0), (k * k).sum(0)
@@ -138,7 +138,12 @@ def linear_maps(x: Tensor, common: Tensor | None, *weights: Tensor) -> tuple[Ten
     found = linear(x, joint[:, : x.shape[-1]])
     if common is not None:
         found = found.add_(linear(common, joint[:, x.shape[-1] :]))
-    parts = found.split([len(one) for one in weights], dim=-1)
+    return split_channels(found, *(len(one) for one in weights))
+
+
+def split_channels(x: Tensor, *sizes: int) -> tuple[Tensor, ...]:
+    """x (..., channels) as so many tensors with these numbers of channels."""
+    parts = x.split(sizes, dim=-1)
     # if views are kept for the backward pass, torch 2.11 compiles it for one batch size
     return tuple(part.contiguous() for part in parts) if torch.compiler.is_compiling() else parts
 

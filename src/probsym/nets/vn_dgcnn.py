@@ -13,10 +13,10 @@ from probsym.groups import Group
 from probsym.nets.bent_vectors import inner
 from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask, misread
+from probsym.nets.row_blocks import in_blocks
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool, linear_maps
 from probsym.ops.gram_schmidt import TOLERANCE
 from probsym.ops.precision import full_precision
-from probsym.ops.transforms import traced
 from probsym.signature import Term
 
 
@@ -203,7 +203,7 @@ def _largest(x: Tensor, standard: Tensor, real: Tensor | None) -> Tensor:
 
     Shapes: x (d, rows, n, channels) or (d, rows, 1, channels), standard (d, rows, n, d).
     """
-    if x.device.type != "cpu" or traced():
+    if not in_blocks(x):
         return _most(torch.einsum("drnf,drnv->rnfv", x, standard), real)
     # coordinates all at once: the gradient of one alone would be a tensor as large as x
     coordinates, columns = x.unbind(0), standard.unsqueeze(-2).unbind(-1)
