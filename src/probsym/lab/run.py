@@ -277,7 +277,7 @@ class Job:
             "changed": self.changed,
             "precision": options.precision,
             "processes": fabric.world_size,
-            "wall_seconds": round(before + time.perf_counter() - start, 1),
+            "wall_seconds": round(before + time.perf_counter() - start, 2),  # as train_seconds, which it includes
             **origin,
         }
         return json.loads(json.dumps(result)), curve  # as its file will have it: lists where there are tuples
