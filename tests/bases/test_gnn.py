@@ -298,3 +298,13 @@ def test_refuses_a_mask_on_another_device() -> None:
 def test_refuses_an_edge_list(arrays: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(DtypeError, match=r"^Expected input 0 "):
         build(arrays)(EdgeList.from_dense(torch.ones(shape)))
+
+
+def test_dropout_is_on_what_a_layer_adds() -> None:
+    inputs, plain, model = make_inputs(ARRAYS[0], 3, 4), build(ARRAYS[0]), build(ARRAYS[0], dropout=1 - 1e-12)
+    assert_close(model.eval()(*inputs), plain(*inputs))
+    dropped = model.train()(*inputs)
+    model.layers = torch.nn.ModuleList()
+    assert_close(dropped, model(*inputs))
+    with pytest.raises(RangeError, match="Expected dropout"):
+        build(ARRAYS[0], dropout=1.0)

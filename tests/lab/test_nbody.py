@@ -133,8 +133,9 @@ def test_transformers_predict_displacements_that_are_added_after_the_average() -
         assert model.residual == (0 if "transformer" in name else None)
 
 
-def test_a_base_can_have_dropout() -> None:
-    recipe = NAMES["nbody/transformer-ps"]
+@pytest.mark.parametrize("name", ["nbody/transformer-ps", "nbody/gnn-ps"])
+def test_a_base_can_have_dropout(name: str) -> None:
+    recipe = NAMES[name]
     model = recipe.build(replace(recipe.settings, base_dropout=0.3))
     assert model.base.arguments["dropout"] == 0.3
 

@@ -7,6 +7,7 @@ from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
+from probsym.bases.number_checks import check_rate
 from probsym.bases.readout import make_head, read_out
 
 
@@ -17,7 +18,7 @@ class GNN(RemembersArguments, nn.Module):
 
     h starts as a linear map of the arrays of order 1 and of order 0, which are given to every item; without any of
     these, it starts as the same vector for every item. e holds the arrays of order 2. A final MLP computes the output
-    for each item or, for an output of order 0, for their mean.
+    for each item or, for an output of order 0, for their mean. `dropout` is the rate on what each layer adds to h.
 
     `forward(*inputs, mask=None)`: inputs as declared in `arrays`, mask booleans (batch, n), or a mapping of masks by
     name. The paper's model for particles has 92,103 parameters:
@@ -29,17 +30,20 @@ class GNN(RemembersArguments, nn.Module):
     torch.Size([8, 5, 3])
     """
 
-    def __init__(self, arrays: str, width: int = 60, layers: int = 4, activation: str = "silu") -> None:
+    def __init__(
+        self, arrays: str, width: int = 60, layers: int = 4, activation: str = "silu", dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.arrays = Arrays.parse(arrays)
         self.arrays.allow("GNN", inputs=(0, 1, 2), output=(0, 1))
         check_size(width, "width")
         check_size(layers, "layers", least=0)
+        check_rate(dropout, "dropout")
         function = known_activation(activation)
         features = self.arrays.width(0) + self.arrays.width(1)
         self.constant = features == 0
         self.embed = nn.Linear(features + self.constant, width)
-        self.layers = nn.ModuleList(_Messages(width, self.arrays.width(2), function) for _ in range(layers))
+        self.layers = nn.ModuleList(_Messages(width, self.arrays.width(2), function, dropout) for _ in range(layers))
         self.head = make_head(width, self.arrays.output, activation)
 
     def forward(self, *inputs: Tensor, mask: Mask | None = None) -> Tensor:
@@ -62,9 +66,9 @@ class GNN(RemembersArguments, nn.Module):
 
 
 class _Messages(nn.Module):
-    def __init__(self, width: int, edge_width: int, function: type[nn.Module]) -> None:
+    def __init__(self, width: int, edge_width: int, function: type[nn.Module], dropout: float) -> None:
         super().__init__()
-        self.width, self.function = width, function()
+        self.width, self.function, self.dropout = width, function(), nn.Dropout(dropout)
         self.pair = nn.Linear(2 * width + edge_width, width)
         self.message = nn.Sequential(nn.Linear(width, width), function())
         self.update = nn.Sequential(nn.Linear(2 * width, width), function(), nn.Linear(width, width))
@@ -76,4 +80,4 @@ class _Messages(nn.Module):
         if pairs is not None:
             joined = joined + pairs @ between.T
         messages = torch.where(linked, self.message(self.function(joined)), 0).sum(2)
-        return hidden + self.update(torch.cat([hidden, messages], -1))
+        return hidden + self.dropout(self.update(torch.cat([hidden, messages], -1)))

@@ -142,7 +142,8 @@ def _transformer(settings: Settings, method: str) -> nn.Module:
 
 
 def _gnn(settings: Settings, method: str) -> nn.Module:
-    base, bound = bases.GNN(ARRAYS, width=60, layers=4), {"d": groups.E(DIMENSIONS)}
+    base = bases.GNN(ARRAYS, width=60, layers=4, dropout=settings.base_dropout)
+    bound = {"d": groups.E(DIMENSIONS)}
     sampler = _sampler(method, settings, scores=False)
     return symmetrized(base, "n d:point, n d, n m e -> n d:point", bound, sampler, settings)
 
