@@ -22,10 +22,10 @@ def any_angle_rows(
 ) -> dict[str, dict[str, Any]]:
     """Every row from probabilities (9, count, classes) and energies (9, count) by name."""
     average = answer(probabilities, torch.zeros(probabilities.shape[:2]), 1.0)
-    found = {"upright, in the disc": probabilities[UPRIGHT], "bare": probabilities[0], "average": average}
+    answers = {"upright, in the disc": probabilities[UPRIGHT], "bare": probabilities[0], "average": average}
     for name, energy in energies.items():
-        found |= {f"energy: {name}, tau {tau:g}": answer(probabilities, energy, tau) for tau in taus[name]}
-    return {name: accuracies(one.unsqueeze(0), average.unsqueeze(0), labels) for name, one in found.items()}
+        answers |= {f"energy: {name}, tau {tau:g}": answer(probabilities, energy, tau) for tau in taus[name]}
+    return {name: accuracies(each.unsqueeze(0), average.unsqueeze(0), labels) for name, each in answers.items()}
 
 
 def answer(probabilities: Tensor, energies: Tensor, tau: float) -> Tensor:
@@ -45,15 +45,15 @@ def any_angle_errors(
     """
     moved = turned_by_any_angle(images, 0, 0) - torch.tensor(MEAN).view(3, 1, 1)
     eighth = EIGHT.act(torch.ones(len(images), dtype=torch.long), moved, (-2, -1), "grid")
-    found = {}
+    errors = {}
     for tau, kept in expected.items():
         sampler = samplers.Enumerate() if tau is None else samplers.Energy(Coloured(energy), tau)
         model = Symmetrized(Coloured(base), "c (h w) -> k", {"h w": EIGHT}, sampler).eval()
         with torch.no_grad():
             here, there = model(moved), model(eighth)
         name = "average" if tau is None else f"energy: head, tau {tau:g}"
-        found[name] = {"equivariance_error": _apart(here, there), "from_looked_up": _apart(here, kept)}
-    return found
+        errors[name] = {"equivariance_error": _apart(here, there), "from_looked_up": _apart(here, kept)}
+    return errors
 
 
 class Coloured(nn.Module):
@@ -64,9 +64,9 @@ class Coloured(nn.Module):
         self.function = function
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.function(images + torch.tensor(MEAN).view(3, 1, 1))
-        return found
+        logits: Tensor = self.function(images + torch.tensor(MEAN).view(3, 1, 1))
+        return logits
 
 
-def _apart(one: Tensor, other: Tensor) -> float:
-    return float((one - other).abs().max())
+def _apart(first: Tensor, second: Tensor) -> float:
+    return float((first - second).abs().max())

@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    device, found = arguments.device, list[dict[str, object]]()
+    device, rows = arguments.device, list[dict[str, object]]()
     for channels, rate in product(arguments.channels, RATES):
         torch.manual_seed(0)
         means, runs = {}, {}
@@ -78,9 +78,9 @@ def main() -> None:
             runs[name] = captured(run) if device.type == "cuda" else run
         seconds = side_by_side(runs, repeats=arguments.repeats, device=device)
         for name, mean in means.items():
-            found.append({"channels": channels, "rate": rate, "backend": name, "mean": mean, "seconds": seconds[name]})
+            rows.append({"channels": channels, "rate": rate, "backend": name, "mean": mean, "seconds": seconds[name]})
             print(f"{channels:4} channels, rate {rate}, {name:9}: mean {mean:.4f}, {seconds[name] * 1e3:.3f} ms")
-    result = {"benchmark": "attention_dropout", "batch": BATCH, "heads": HEADS, "tokens": TOKENS, "found": found}
+    result = {"benchmark": "attention_dropout", "batch": BATCH, "heads": HEADS, "tokens": TOKENS, "found": rows}
     finish({**result, **provenance(device)}, arguments.out)
 
 

@@ -59,13 +59,13 @@ def memory_of(sampler: str, form: str, device: torch.device) -> int:
 
 def gradient_gap(sampler: str, device: torch.device) -> float:
     """How far the gradient by parts is from that of all draws, relative to its size."""
-    found = []
+    joined = []
     for form in ("200", "200 in parts of 20"):
         run, model = step(sampler, form, device)
         run()
         gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-        found.append(torch.cat([one.flatten() for one in gradients]))
-    return float((found[0] - found[1]).norm() / found[0].norm())
+        joined.append(torch.cat([gradient.flatten() for gradient in gradients]))
+    return float((joined[0] - joined[1]).norm() / joined[0].norm())
 
 
 def main() -> None:
@@ -86,8 +86,8 @@ def main() -> None:
         memory = {}
         for form in FORMS:
             words = [sys.executable, __file__, "--device", str(device), "--memory", sampler, form]
-            found = subprocess.run(words, capture_output=True, text=True, check=True, env={**os.environ, **RETURNED})
-            memory[form] = int(found.stdout)
+            process = subprocess.run(words, capture_output=True, text=True, check=True, env={**os.environ, **RETURNED})
+            memory[form] = int(process.stdout)
         runs = {form: step(sampler, form, device)[0] for form in FORMS}
         seconds = side_by_side(runs, repeats=arguments.repeats, device=device)
         gap = gradient_gap(sampler, device)

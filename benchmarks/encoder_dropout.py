@@ -51,10 +51,10 @@ def with_dropout(recipe: Recipe, tokens: float = 0.0, attention: float = 0.0) ->
 
 def patch_transformer_in(model: nn.Module) -> PatchTransformer:
     """The one that is symmetrized."""
-    found = [one for one in model.modules() if isinstance(one, PatchTransformer)]
-    if len(found) != 1:
-        raise SystemExit(f"expected a recipe with one PatchTransformer (got {len(found)})")
-    return found[0]
+    transformers = [module for module in model.modules() if isinstance(module, PatchTransformer)]
+    if len(transformers) != 1:
+        raise SystemExit(f"expected a recipe with one PatchTransformer (got {len(transformers)})")
+    return transformers[0]
 
 
 def keep_dropping(encoder: nn.Module, _: object) -> None:
@@ -93,13 +93,13 @@ def main() -> None:
     settings = replace(recipe.settings, **changed, validate_every=1, test_samples=1, also_test_samples=())
     recipe = replace(recipe, settings=settings)
     options = Options(arguments.device, precision=arguments.precision)
-    found = {}
+    by_place = {}
     for place, where in PLACES.items():
-        one = found[place] = trained(with_dropout(recipe, **dict.fromkeys(where, arguments.rate)), options)
-        loss = f"in training {one['train_loss'][-1]:.4f}, in validation {one['valid_loss'][-1]:.4f}"
-        print(f"{place:9}: {loss}, with dropout there too {one['valid_loss_dropping']:.4f}", flush=True)
+        curves = by_place[place] = trained(with_dropout(recipe, **dict.fromkeys(where, arguments.rate)), options)
+        loss = f"in training {curves['train_loss'][-1]:.4f}, in validation {curves['valid_loss'][-1]:.4f}"
+        print(f"{place:9}: {loss}, with dropout there too {curves['valid_loss_dropping']:.4f}", flush=True)
     result = {"benchmark": "encoder_dropout", "recipe": recipe.name, "seed": SEED, "rate": arguments.rate, **changed}
-    finish({**result, "dropout": found, **provenance(torch.device(arguments.device))}, arguments.out)
+    finish({**result, "dropout": by_place, **provenance(torch.device(arguments.device))}, arguments.out)
 
 
 if __name__ == "__main__":

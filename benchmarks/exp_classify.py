@@ -74,13 +74,13 @@ def symmetrization(device: torch.device, repeats: int) -> dict[str, float]:
     def literal() -> None:
         noise = torch.rand(BATCH, DRAWS, NODES, 2, device=device)
         rows = ((features.unsqueeze(1) + noise) * mask[:, None, :, None]).flatten(0, 1)
-        repeated, real = (one.repeat_interleave(DRAWS, 0) for one in (adjacency, mask))
+        repeated, real = (tensor.repeat_interleave(DRAWS, 0) for tensor in (adjacency, mask))
         scores = literal_scores(net, rows, repeated, real).view(BATCH, DRAWS, NODES)
         each = mask.unsqueeze(1).expand_as(scores)
         moved, soft = dense(scores, adjacency.unsqueeze(1), each, padded=True, logarithmic=True)
         nodes = matrix(soft, scores).mT @ features.unsqueeze(1)
-        found = (moved.flatten(0, 1) * weights[1]).sum() + (nodes.flatten(0, 1) * weights[0]).sum()
-        (found / (BATCH * DRAWS) + 0.1 * dense_entropy(soft, each)).backward()
+        total = (moved.flatten(0, 1) * weights[1]).sum() + (nodes.flatten(0, 1) * weights[0]).sum()
+        (total / (BATCH * DRAWS) + 0.1 * dense_entropy(soft, each)).backward()
 
     def matrix(soft: Tensor, scores: Tensor) -> Tensor:
         """The straight-through permutation matrix."""
@@ -107,11 +107,11 @@ def main() -> None:
     print(f"symmetrization: ours {1e3 * alone['ours']:.1f} ms, dense {1e3 * alone['dense']:.1f} ms")
     mlp = bases.MLP([NODES * NODES + 2 * NODES, 2048, 4096, 2048, 10, 1], shape=()).to(device)
     rows = torch.rand(BATCH * DRAWS, NODES * NODES + 2 * NODES, device=device)
-    found = training_steps(
+    steps = training_steps(
         "exp-classify/mlp-ps", options, bare_steps(mlp, (rows,), options, clip=0.1), arguments.repeats
     )
-    result["step_seconds"] = found
-    for name, seconds in found.items():
+    result["step_seconds"] = steps
+    for name, seconds in steps.items():
         print(f"step, {name}: {1e3 * seconds:.2f} ms")
     finish({**result, **provenance(device)}, arguments.out)
 

@@ -46,8 +46,8 @@ class ByPlace(Canonical):
 
     def noise(self, *arguments: Any, **options: Any) -> Noise:
         """As usual, but for ties."""
-        found = super().noise(*arguments, **options)
-        return found._replace(ties={key: torch.zeros_like(one) for key, one in found.ties.items()})
+        noise = super().noise(*arguments, **options)
+        return noise._replace(ties={key: torch.zeros_like(tie) for key, tie in noise.ties.items()})
 
 
 class CountingNorm(MaskedBatchNorm):
@@ -82,10 +82,10 @@ def row_of(method: str) -> str:
 def known_changes(joined: str) -> tuple[str, ...]:
     """The changes in a text like "base+padding", in the order of `CHANGES`; each must be known and there once."""
     names = joined.split("+")
-    found = tuple(one for one in CHANGES if one in names)
-    if len(found) < len(names) or (len(found) > 1 and "none" in found):
+    known = tuple(name for name in CHANGES if name in names)
+    if len(known) < len(names) or (len(known) > 1 and "none" in known):
         raise argparse.ArgumentTypeError(f"expected different ones of {', '.join(CHANGES)} joined by + (got {joined})")
-    return found
+    return known
 
 
 def matters(method: str, changes: Sequence[str]) -> bool:
@@ -108,9 +108,9 @@ def built(settings: Settings, method: str, changes: Sequence[str]) -> nn.Module:
     if method == "canonical":
         _change_sampler(model, changes)
     if "padding" in changes:
-        for one in model.modules():
-            if isinstance(one, MaskedBatchNorm):
-                one.__class__ = CountingNorm
+        for module in model.modules():
+            if isinstance(module, MaskedBatchNorm):
+                module.__class__ = CountingNorm
     return model
 
 
@@ -132,8 +132,8 @@ def trained(
     if options.device == "cpu":
         torch.set_num_threads(1)
     recipe = replace(trainable(row_of(method)), build=partial(built, method=method, changes=changes))
-    (found,) = run_quietly(recipe, [seed], folder / "+".join(changes), settings, options)
-    return {name: found["metrics"][name] for name in REPORTED}
+    (result,) = run_quietly(recipe, [seed], folder / "+".join(changes), settings, options)
+    return {name: result["metrics"][name] for name in REPORTED}
 
 
 def main() -> None:
@@ -151,21 +151,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     options = Options(arguments.device, 1, arguments.precision, capture=arguments.capture)
-    method, every = arguments.method, [(one,) for one in CHANGES if matters(arguments.method, [one])]
+    method, every = arguments.method, [(change,) for change in CHANGES if matters(arguments.method, [change])]
     changes, seeds = sorted(set(arguments.change or every)), sorted(set(arguments.seed or [0, 1, 2]))
-    for one in changes:
-        if not matters(method, one):
-            parser.error(f"expected changes that make a difference with {method} (got {'+'.join(one)})")
-    found: dict[str, dict[int, dict[str, float]]] = {"+".join(one): {} for one in changes}
+    for together in changes:
+        if not matters(method, together):
+            parser.error(f"expected changes that make a difference with {method} (got {'+'.join(together)})")
+    by_changes: dict[str, dict[int, dict[str, float]]] = {"+".join(together): {} for together in changes}
     with ProcessPoolExecutor(arguments.processes, get_context("spawn")) as pool:
         jobs = {
-            ("+".join(one), seed): pool.submit(trained, method, one, seed, arguments.set, options, arguments.runs)
+            ("+".join(together), seed): pool.submit(
+                trained, method, together, seed, arguments.set, options, arguments.runs
+            )
             for seed in seeds
-            for one in changes
+            for together in changes
         }
         for (name, seed), job in jobs.items():
-            found[name][seed] = job.result()
-            numbers = ", ".join(f"{metric} {value:g}" for metric, value in found[name][seed].items())
+            by_changes[name][seed] = job.result()
+            numbers = ", ".join(f"{metric} {value:g}" for metric, value in by_changes[name][seed].items())
             print(f"{name}, seed {seed}: {numbers}", flush=True)
     result = {
         "benchmark": "gin_id",
@@ -173,7 +175,7 @@ def main() -> None:
         "changed": arguments.set,
         "precision": arguments.precision,
     }
-    finish({**result, "found": found, **provenance(make_fabric(options).device)}, arguments.out)
+    finish({**result, "found": by_changes, **provenance(make_fabric(options).device)}, arguments.out)
 
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ def series(setting: str, sampler: str, device: torch.device) -> list[dict[str, f
 def exponent(rows: list[dict[str, float]], what: str) -> float:
     """The slope of log `what` by log n over the larger half of the sizes."""
     points = [(math.log(row["n"]), math.log(max(row[what], 1e-9))) for row in rows[len(rows) // 2 :]]
-    x, y = (sum(one) / len(points) for one in zip(*points, strict=True))
+    x, y = (sum(coordinates) / len(points) for coordinates in zip(*points, strict=True))
     return sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
 
 
@@ -173,19 +173,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    found: dict[str, dict[str, Any]] = {}
+    measured: dict[str, dict[str, Any]] = {}
     for setting, (*_, makers) in SETTINGS.items():
         for sampler in makers:
             rows = series(setting, sampler, arguments.device)
             slopes = {what: exponent(rows, what) for what in ("seconds", "bytes")}
-            found.setdefault(setting, {})[sampler] = {"rows": rows, "exponents": slopes}
+            measured.setdefault(setting, {})[sampler] = {"rows": rows, "exponents": slopes}
             last = rows[-1]
             print(
                 f"{setting:8}{sampler:11}n = {last['n']:<5} {last['seconds']:8.4f} s {last['bytes'] / 2**20:8.1f} MiB"
                 f"   n^{slopes['seconds']:.2f} n^{slopes['bytes']:.2f}",
                 flush=True,
             )
-    result = {"benchmark": "growth", "batch": 1, "draws": DRAWS, "series": found}
+    result = {"benchmark": "growth", "batch": 1, "draws": DRAWS, "series": measured}
     finish({**result, **provenance(arguments.device)}, arguments.out)
 
 

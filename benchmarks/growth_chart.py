@@ -43,9 +43,9 @@ def chart(results: list[dict[str, Any]]) -> Figure:
         panel.set_ylabel(name)
     for panel in panels.flat:
         panel.spines[["top", "right"]].set_visible(False)
-    handles = {one.get_label(): one for panel in panels[0] for one in panel.get_legend_handles_labels()[0]}
+    handles = {handle.get_label(): handle for panel in panels[0] for handle in panel.get_legend_handles_labels()[0]}
     figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=len(handles), fontsize=8)
-    kinds = [f"{line} {one['hardware']}" for line, one in zip(("solid:", "dashed:"), results, strict=False)]
+    kinds = [f"{line} {result['hardware']}" for line, result in zip(("solid:", "dashed:"), results, strict=False)]
     figure.suptitle(", ".join(kinds), fontsize=9)
     return figure
 

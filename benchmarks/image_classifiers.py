@@ -35,17 +35,17 @@ class DeiT(Classifier):
 
     def __init__(self, file: Path) -> None:
         super().__init__()
-        found, tensors = read_pretrained(file), read_tensors(file)
-        assert found.cls is not None
-        assert found.positions is not None
-        self.encoder = Encoder(found.settings)
-        self.encoder.load_state_dict(found.layers)
+        pretrained, tensors = read_pretrained(file), read_tensors(file)
+        assert pretrained.cls is not None
+        assert pretrained.positions is not None
+        self.encoder = Encoder(pretrained.settings)
+        self.encoder.load_state_dict(pretrained.layers)
         kernel, classes = tensors["patch_embed.proj.weight"], tensors["head.weight"]
         self.patches = nn.Conv2d(kernel.shape[1], kernel.shape[0], kernel.shape[2], kernel.shape[2])
         self.patches.load_state_dict({"weight": kernel, "bias": tensors["patch_embed.proj.bias"]})
         self.head = nn.Linear(classes.shape[1], classes.shape[0])
         self.head.load_state_dict({"weight": classes, "bias": tensors["head.bias"]})
-        self.cls, self.positions = nn.Parameter(found.cls), nn.Parameter(found.positions)
+        self.cls, self.positions = nn.Parameter(pretrained.cls), nn.Parameter(pretrained.positions)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         tokens = self.patches(self.coloured(images)).flatten(2).transpose(1, 2)

@@ -19,15 +19,15 @@ ENDINGS = (".jpeg", ".jpg", ".png")
 
 def image_files(folder: Path) -> list[Path]:
     """The images in a folder and below: the first of every folder, by name, then the second of every folder, ..."""
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
-    if not found:
+    images = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
+    if not images:
         raise SystemExit(f"Expected images ({', '.join(ENDINGS)}) in {folder} (got none)")
     seen: Counter[Path] = Counter()
     places = []
-    for path in found:
+    for path in images:
         places.append(seen[path.parent])
         seen[path.parent] += 1
-    return [path for _, path in sorted(zip(places, found, strict=True))]
+    return [path for _, path in sorted(zip(places, images, strict=True))]
 
 
 def labels_of(files: Sequence[Path]) -> Tensor:

@@ -37,8 +37,8 @@ class Kept(nn.Module):
         every = group.elements()
         marks = marked(torch.empty(1, 0, side, side)).expand(len(every), -1, -1, -1)
         corners = _corners(group.act(every, marks, (-2, -1), "grid"))
-        found = torch.cdist(_corners(grids[:, -1:]), corners).argmin(1)
-        return self.get_buffer("values")[found, numbers.squeeze(1).long()]
+        nearest = torch.cdist(_corners(grids[:, -1:]), corners).argmin(1)
+        return self.get_buffer("values")[nearest, numbers.squeeze(1).long()]
 
 
 def model_of(base: Kept, sampler: samplers.Sampler, group: groups.Group, samples: int = 1) -> Symmetrized:
@@ -55,7 +55,7 @@ def answers(
     do in orientation 0.
     """
     call = base if sampler is None else model_of(base, sampler, group, samples)
-    numbers, found = torch.arange(len(grids), dtype=grids.dtype).unsqueeze(1), []
+    numbers, kept = torch.arange(len(grids), dtype=grids.dtype).unsqueeze(1), []
     with torch.random.fork_rng([]), torch.no_grad():
         torch.manual_seed(0)
         for element in group.elements().tolist():
@@ -63,8 +63,8 @@ def answers(
             for rows in torch.arange(len(grids)).split(BATCH):
                 moved = group.act(torch.full((len(rows),), element), grids[rows], (-2, -1), "grid")
                 parts.append(call(numbers[rows], moved))
-            found.append(torch.cat(parts))
-    return torch.stack(found)
+            kept.append(torch.cat(parts))
+    return torch.stack(kept)
 
 
 def _corners(marks: Tensor) -> Tensor:

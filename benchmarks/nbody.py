@@ -37,9 +37,9 @@ def main() -> None:
     for name, base in made.items():
         if arguments.only not in (None, name):
             continue
-        found = training_steps(name, options, bare_steps(base.to(device), rows, options), arguments.repeats)
-        result[name] = found
-        for mode, seconds in found.items():
+        steps = training_steps(name, options, bare_steps(base.to(device), rows, options), arguments.repeats)
+        result[name] = steps
+        for mode, seconds in steps.items():
             print(f"{name}, {mode}: {1e3 * seconds:.2f} ms")
     finish({**result, **provenance(device)}, arguments.out)
 

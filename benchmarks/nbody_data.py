@@ -36,12 +36,13 @@ def main() -> None:
     seconds = time.perf_counter() - begun
     ours = {"loc_30": frames[30][0], "vel_30": frames[30][1], "loc_40": frames[40][0]}
     first, shares, same = 0, dict[str, dict[str, float]](), True
-    chaotic = {name: one.numpy() for name, one in nbody_chaos().items()}
+    chaotic = {name: chaos.numpy() for name, chaos in nbody_chaos().items()}
     for name, size in SIZES.items():
         rows = slice(first, first + USED[name])
         same &= bool((published[f"{name}_charges"][..., 0] == start.charges[rows]).all())
         offs = [
-            np.abs(one[rows].transpose(0, 2, 1) - published[f"{name}_{key}"]).max((1, 2)) for key, one in ours.items()
+            np.abs(positions[rows].transpose(0, 2, 1) - published[f"{name}_{key}"]).max((1, 2))
+            for key, positions in ours.items()
         ]
         worst = np.maximum.reduce(offs)
         shares[name] = {f"above_{bound:g}": float((worst > bound).mean()) for bound in (1e-9, 1e-6, 1e-3)}

@@ -108,13 +108,13 @@ def main() -> None:
             if arguments.compile:
                 runs |= {"compiled": step(net, torch.compile(ours), inputs)}
             runs |= {f"{which}_graph": captured(run) for which, run in runs.items()}
-        found = side_by_side(runs, repeats=arguments.repeats, device=device)
-        seconds[name] = found
+        spans = side_by_side(runs, repeats=arguments.repeats, device=device)
+        seconds[name] = spans
         for mode in ("", "_graph") if device.type == "cuda" else ("",):
             for which in ("ours", "compiled"):
-                if which + mode in found:
-                    ratios[f"{name}_{which}{mode}"] = found["naive" + mode] / found[which + mode]
-        print(f"{name:9}" + "".join(f"   {which} {1e3 * span:8.3f} ms" for which, span in found.items()))
+                if which + mode in spans:
+                    ratios[f"{name}_{which}{mode}"] = spans["naive" + mode] / spans[which + mode]
+        print(f"{name:9}" + "".join(f"   {which} {1e3 * span:8.3f} ms" for which, span in spans.items()))
         print(
             "".join(f"   {which} {ratio:.2f} times faster" for which, ratio in ratios.items() if which.startswith(name))
         )

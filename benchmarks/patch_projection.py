@@ -66,13 +66,13 @@ def compare(density: float, batch: int, device: torch.device, repeats: int) -> d
         difference = (tokenize(edges) - tokenize(dense)).abs().max() / tokenize(dense).abs().max()
     if float(difference) > 1e-5:
         raise SystemExit(f"the two forms differ by {float(difference)}")
-    found = {}
+    by_phase = {}
     for phase in ("eval", "train"):
         runs = {
             form: step(form, tokenize, edges, dense if form == "dense" else None, phase == "train") for form in FORMS
         }
-        found[phase] = side_by_side(runs, repeats=repeats, device=device)
-    return found
+        by_phase[phase] = side_by_side(runs, repeats=repeats, device=device)
+    return by_phase
 
 
 def memory_of(form: str, density: float, batch: int, device: torch.device) -> int:
@@ -107,8 +107,8 @@ def main() -> None:
         for form in ("edges", "dense_from_edges"):
             words = [__file__, "--memory", form, "--batch", str(batch), "--device", str(device)]
             words += ["--densities", str(density)]
-            found = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
-            memory[form] = int(found.stdout)
+            process = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+            memory[form] = int(process.stdout)
         result[f"density_{density}"] = {"seconds": seconds, "added_bytes": memory}
         for phase, times in seconds.items():
             shown = "".join(f"   {form} {1e3 * span:.1f} ms" for form, span in times.items())

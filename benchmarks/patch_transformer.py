@@ -97,8 +97,8 @@ def main() -> None:
 
     def alone(bare: nn.Module, tokens: Tensor) -> Tensor:
         with fabric.autocast():
-            found: Tensor = bare(tokens)
-            return found.float().square().mean()
+            encoded: Tensor = bare(tokens)
+            return encoded.float().square().mean()
 
     for n, (channels, bonds, degree) in SIZES.items():
         if arguments.nodes not in (None, n):

@@ -52,8 +52,8 @@ def trained_head(features: Tensor, seed: int = 0) -> tuple[PoseHead, Choice]:
     tried = []
     for hidden, decay, dropout in product(WIDTHS, DECAYS, DROPOUTS):
         _, losses = _train(features[:, ~held], hidden, decay, dropout, STEPS, seed, features[:, held])
-        tried += [Choice(hidden, decay, dropout, steps, *found) for steps, *found in losses]
-    best = min(tried, key=lambda one: one.loss)
+        tried += [Choice(hidden, decay, dropout, steps, *measured) for steps, *measured in losses]
+    best = min(tried, key=lambda choice: choice.loss)
     head, _ = _train(features, best.hidden, best.decay, best.dropout, best.steps, seed)
     return head, best
 

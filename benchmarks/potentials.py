@@ -53,7 +53,7 @@ class Distorted(Calculator):
 
 def many(turned: list[Atoms]) -> list[dict[str, Any]]:
     """Energy and forces of several at once."""
-    x = np.stack([one.positions for one in turned])
+    x = np.stack([copy.positions for copy in turned])
     d = x[:, :, None] - x[:, None]
     along = d @ METRIC
     s = (d * along).sum(-1) / SIGMA**2
@@ -62,7 +62,7 @@ def many(turned: list[Atoms]) -> list[dict[str, Any]]:
     pair = np.where(itself, 0.0, 4 * EPSILON * (s**-6 - s**-3))
     slope = np.where(itself, 0.0, 4 * EPSILON * (-6 * s**-7 + 3 * s**-4))
     forces = -(slope[..., None] * 2 * along / SIGMA**2).sum(2)
-    return [{"energy": one.sum() / 2, "forces": two} for one, two in zip(pair, forces, strict=True)]
+    return [{"energy": energies.sum() / 2, "forces": force} for energies, force in zip(pair, forces, strict=True)]
 
 
 def energy(types: Tensor, positions: Tensor) -> Tensor:
@@ -159,10 +159,10 @@ def drift(
     atoms.calc = calculator
     thermal = np.sqrt(atoms.get_masses() * units.kB * kelvin)[:, None]
     atoms.set_momenta(thermal * np.random.default_rng(2).normal(size=atoms.positions.shape))
-    dynamics, found = VelocityVerlet(atoms, step * units.fs), list[float]()
-    dynamics.attach(lambda: found.append(MILLI * float(atoms.get_total_energy())), interval=1)
+    dynamics, totals = VelocityVerlet(atoms, step * units.fs), list[float]()
+    dynamics.attach(lambda: totals.append(MILLI * float(atoms.get_total_energy())), interval=1)
     dynamics.run(round(1000 * picoseconds / step))
-    energies = np.array(found)
+    energies = np.array(totals)
     slope = np.polyfit(np.linspace(0, 1, len(energies)), energies, 1)[0]
     return {"drift_mev": float(slope), "largest_mev": float(np.abs(energies - energies[0]).max())}
 

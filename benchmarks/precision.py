@@ -28,8 +28,8 @@ from probsym.lab.training import make_engine
 
 def errors(name: str, metric: str, seeds: list[int], changes: list[str], options: Options, folder: Path) -> list[float]:
     """The metric for every seed, from runs in the folder; those that were interrupted go on."""
-    found = run_quietly(trainable(name), seeds, folder / options.precision, changes, options)
-    return [one["metrics"][metric] for one in found]
+    results = run_quietly(trainable(name), seeds, folder / options.precision, changes, options)
+    return [result["metrics"][metric] for result in results]
 
 
 def metrics(name: str, changes: list[str]) -> list[str]:
@@ -40,12 +40,12 @@ def metrics(name: str, changes: list[str]) -> list[str]:
 
 def apart(values: dict[str, list[float]]) -> dict[str, dict[str, float]]:
     """For every two precisions: the mean difference of runs with the same seed, and its standard error."""
-    found = {}
+    pairs = {}
     for first, second in combinations(values, 2):
         differences = [a - b for a, b in zip(values[first], values[second], strict=True)]
         stderr = statistics.stdev(differences) / len(differences) ** 0.5
-        found[f"{first} - {second}"] = {"mean": statistics.mean(differences), "stderr": stderr}
-    return found
+        pairs[f"{first} - {second}"] = {"mean": statistics.mean(differences), "stderr": stderr}
+    return pairs
 
 
 def main() -> None:
@@ -85,8 +85,10 @@ def main() -> None:
             for precision in arguments.precision
         }
         values = {precision: job.result() for precision, job in jobs.items()}
-    for precision, one in values.items():
-        print(f"{precision}: {statistics.mean(one):.6g} +- {statistics.stdev(one):.2g} over {len(one)} seeds")
+    for precision, by_seed in values.items():
+        print(
+            f"{precision}: {statistics.mean(by_seed):.6g} +- {statistics.stdev(by_seed):.2g} over {len(by_seed)} seeds"
+        )
     differences = apart(values)
     for pair, number in differences.items():
         print(f"{pair}: {number['mean']:.2g} +- {number['stderr']:.2g}")

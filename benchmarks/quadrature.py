@@ -35,7 +35,7 @@ COLOURS = {"uniform draws": "tab:gray", "stratified draws": "tab:blue", "quadrat
 
 def first(systems: Particles, count: int) -> Examples:
     """The first systems as examples."""
-    return as_examples(Particles(*(one[:count] for one in systems)))
+    return as_examples(Particles(*(tensor[:count] for tensor in systems)))
 
 
 def trained(examples: Examples, epochs: int) -> Symmetrized:
@@ -82,11 +82,14 @@ def compared(model: Symmetrized, inputs: tuple[Tensor, ...], targets: Tensor | N
             "quadrature": rule,
         }
         for name, way in ways.items():
-            found = torch.stack([way(*inputs) for _ in range(REPEATS)])
+            averages = torch.stack([way(*inputs) for _ in range(REPEATS)])
             row: dict[str, Any] = {"way": name, "degree": degree, "calls": calls}
-            row |= {"variance": found.var(0).mean().item(), "squared_error": (found - exact).square().mean().item()}
+            row |= {
+                "variance": averages.var(0).mean().item(),
+                "squared_error": (averages - exact).square().mean().item(),
+            }
             if targets is not None:
-                row["loss"] = (found - targets).square().mean().item()
+                row["loss"] = (averages - targets).square().mean().item()
             rows.append(row)
             print(row, flush=True)
     if targets is not None:

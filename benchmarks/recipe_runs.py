@@ -13,10 +13,10 @@ from probsym.lab.run import Options, run
 
 def trainable(name: str) -> Recipe:
     """The recipe of that name, which must be one that trains."""
-    found = closest(name, RECIPES, "recipe")
-    if not isinstance(found, Recipe):
+    recipe = closest(name, RECIPES, "recipe")
+    if not isinstance(recipe, Recipe):
         raise SystemExit(f"expected a recipe that trains (got {name})")
-    return found
+    return recipe
 
 
 def run_quietly(

@@ -47,14 +47,17 @@ def captured(run: Callable[[], object]) -> Callable[[], object]:
 def kernel_times(run: Callable[[], object], device: torch.device, times: int = 5) -> list[dict[str, object]]:
     """Where a run spends its time: each kernel, or operation of a CPU, its calls and milliseconds a run."""
     cuda = device.type == "cuda"
-    with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as found:
+    with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as profiled:
         for _ in range(times):
             run()
         _wait(device)
-    spent = {one: one.self_device_time_total if cuda else one.self_cpu_time_total for one in found.key_averages()}
+    spent = {
+        kernel: kernel.self_device_time_total if cuda else kernel.self_cpu_time_total
+        for kernel in profiled.key_averages()
+    }
     return [
-        {"kernel": one.key, "calls": one.count / times, "ms": spent[one] / times / 1e3}
-        for one in sorted(spent, key=lambda one: -spent[one])
+        {"kernel": kernel.key, "calls": kernel.count / times, "ms": spent[kernel] / times / 1e3}
+        for kernel in sorted(spent, key=lambda kernel: -spent[kernel])
     ]
 
 

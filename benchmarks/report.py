@@ -28,8 +28,8 @@ def main() -> None:
         page = Path(folder) / "report.html"
 
         def report() -> None:
-            for one in (page, page.with_suffix(".md")):
-                one.unlink(missing_ok=True)
+            for file in (page, page.with_suffix(".md")):
+                file.unlink(missing_ok=True)
             command = [sys.executable, "-m", "probsym.cli", "report", "--out", str(page)]
             subprocess.run([*command, "--results", str(arguments.results)], check=True, capture_output=True)
 

@@ -48,7 +48,7 @@ def trained(steps: int, seed: int, *, tau: float, noise: float, entropy: float, 
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     unseen = decorated_cycles(UNSEEN, NODES, torch.Generator().manual_seed(1))
-    found = []
+    tested = []
     for step in range(1, steps + 1):
         graphs = decorated_cycles(BATCH, NODES)
         estimate = model.train().estimate(graphs.features, graphs.adjacency, mask=graphs.mask)
@@ -60,9 +60,9 @@ def trained(steps: int, seed: int, *, tau: float, noise: float, entropy: float, 
             with torch.no_grad():
                 out = model.eval()(unseen.features, unseen.adjacency, mask=unseen.mask, samples=20)
             right = ((out > 0) == (unseen.labels > 0.5)).float().mean()
-            found.append((float(binary_cross_entropy_with_logits(out, unseen.labels)), 100 * float(right)))
-    last = found[-3:]
-    return {"loss": sum(one for one, _ in last) / len(last), "accuracy": sum(one for _, one in last) / len(last)}
+            tested.append((float(binary_cross_entropy_with_logits(out, unseen.labels)), 100 * float(right)))
+    last = tested[-3:]
+    return {"loss": sum(loss for loss, _ in last) / len(last), "accuracy": sum(share for _, share in last) / len(last)}
 
 
 def main() -> None:

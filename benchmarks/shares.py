@@ -16,17 +16,17 @@ def interval(right: Tensor) -> list[float]:
     return [100 * (middle - half) / (1 + Z * Z / n), 100 * (middle + half) / (1 + Z * Z / n)]
 
 
-def accuracies(found: Tensor, average: Tensor, labels: Tensor) -> dict[str, Any]:
+def accuracies(predictions: Tensor, average: Tensor, labels: Tensor) -> dict[str, Any]:
     """Of answers (orientations, count, classes), in percent with 95 % intervals.
 
     `over_average` is how far they are above those of another model on the same images, as a mean of pairs.
     """
-    right, other = (one.argmax(-1) == labels for one in (found, average))
+    right, other = (probabilities.argmax(-1) == labels for probabilities in (predictions, average))
     apart = (right.double() - other.double()) * 100
     half = Z * apart.std(1) / math.sqrt(len(labels))
     return {
-        "accuracy": [100 * float(one.double().mean()) for one in right],
-        "interval": [interval(one) for one in right],
+        "accuracy": [100 * float(rows.double().mean()) for rows in right],
+        "interval": [interval(rows) for rows in right],
         "over_average": apart.mean(1).tolist(),
         "over_average_interval": torch.stack([apart.mean(1) - half, apart.mean(1) + half], 1).tolist(),
     }

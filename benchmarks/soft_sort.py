@@ -145,8 +145,8 @@ def large_set() -> None:
 
 def peak_memory() -> int:
     """Bytes that a training step on the large set adds, measured in a process of its own."""
-    found = subprocess.run([sys.executable, __file__, "--large-set"], capture_output=True, text=True, check=True)
-    return int(found.stdout)
+    process = subprocess.run([sys.executable, __file__, "--large-set"], capture_output=True, text=True, check=True)
+    return int(process.stdout)
 
 
 def main() -> None:

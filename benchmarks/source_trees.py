@@ -21,12 +21,12 @@ RECIPES = ["exp-classify/mlp-ps:tf32", "nbody/gnn-ps:tf32", "nbody/transformer-p
 
 def compared(times: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, float]]:
     """Median milliseconds by recipe and tree, and the ratio of the last tree to the first."""
-    found = {}
+    rows = {}
     for recipe, trees in times.items():
         medians = {label: statistics.median(turns) for label, turns in trees.items()}
         first, *_, last = medians.values()
-        found[recipe] = {**medians, "ratio": last / first}
-    return found
+        rows[recipe] = {**medians, "ratio": last / first}
+    return rows
 
 
 def child(recipe_name: str, precision: str, device: str) -> None:
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    trees = dict(one.split("=", 1) for one in arguments.trees)
+    trees = dict(tree.split("=", 1) for tree in arguments.trees)
     names = arguments.recipe or RECIPES
     running = {
         (name, label): started(Path(path), name, arguments.device) for name in names for label, path in trees.items()
@@ -108,8 +108,8 @@ def main() -> None:
         for process in running.values():
             process.kill()
             process.wait()
-    found = compared(times)
-    for name, row in found.items():
+    rows = compared(times)
+    for name, row in rows.items():
         print(f"{name}: " + ", ".join(f"{key} {value:.3f}" for key, value in row.items()))
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -118,7 +118,7 @@ def main() -> None:
     from probsym.lab.run import Options, make_fabric  # noqa: PLC0415
 
     device = make_fabric(Options(arguments.device)).device
-    finish({"benchmark": "source_trees", "milliseconds": found, **provenance(device)}, arguments.out)
+    finish({"benchmark": "source_trees", "milliseconds": rows, **provenance(device)}, arguments.out)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    trees = {label: Path(path) for label, path in (one.split("=", 1) for one in arguments.trees)}
+    trees = {label: Path(path) for label, path in (tree.split("=", 1) for tree in arguments.trees)}
     code = {name: f"{words}; {MAIN}" for name, words in COMMANDS.items()}
     code["import and first name"] = "import probsym; probsym.Symmetrized"
     seconds, ratios = {}, {}

@@ -59,17 +59,17 @@ def with_elements(method: str, model: Any) -> dict[str, Symmetrized]:
     if method in ("fa", "canonical"):
         return {type(model.sampler).__name__: model}
     base, sampler = model.base, model.sampler if method == "ps" else samplers.Haar()
-    found = {in_words(sampler, draws): averaged(base, sampler, draws=draws) for draws in DRAWS}
+    ways = {in_words(sampler, draws): averaged(base, sampler, draws=draws) for draws in DRAWS}
     own = in_words(sampler, OWN_DRAWS)
     if method != "ps":
         rules = {degree: samplers.Quadrature(degree, random=False) for degree in DEGREES}
-        found |= {f"Quadrature({degree})": averaged(base, rule) for degree, rule in rules.items()}
+        ways |= {f"Quadrature({degree})": averaged(base, rule) for degree, rule in rules.items()}
     if method == "augmented":
         own = "bare"
-        found[own] = averaged(base, samplers.Quadrature(0, random=False), groups.SE(3))
+        ways[own] = averaged(base, samplers.Quadrature(0, random=False), groups.SE(3))
     if method == "quadrature":
         own = f"Quadrature({model.sampler.degree})"
-    return {own: found.pop(own), **found}
+    return {own: ways.pop(own), **ways}
 
 
 def in_words(sampler: samplers.Sampler, draws: int) -> str:
@@ -145,12 +145,12 @@ def measured(method: str, engine: Engine, seed: int, sets: Sets, turns: Tensor, 
 
 def references(sets: Sets) -> dict[str, dict[str, list[float]]]:
     """The paths themselves: where each configuration is, and its energy as it should be."""
-    found = {}
+    paths = {}
     for path, coordinate in COORDINATES.items():
         molecules = sets[f"test_{path}"]
         energies = along(molecules.energy.tolist(), int(molecules.energy.argmin()))
-        found[path] = {"coordinate": [coordinate(atoms) for atoms in configurations(molecules)], "energy_mev": energies}
-    return found
+        paths[path] = {"coordinate": [coordinate(atoms) for atoms in configurations(molecules)], "energy_mev": energies}
+    return paths
 
 
 def main() -> None:
@@ -170,8 +170,8 @@ def main() -> None:
         run = read_run(folder)
         method = run["row"].rpartition("-")[2]
         engine = load_run(folder, recipes[run["row"]], Options("cpu"))
-        found = measured(method, engine, run["seed"], sets, turns, arguments.picoseconds)
-        runs.append({**{key: run.get(key) for key in ("row", "seed", "changed", "commit", "date")}, **found})
+        numbers = measured(method, engine, run["seed"], sets, turns, arguments.picoseconds)
+        runs.append({**{key: run.get(key) for key in ("row", "seed", "changed", "commit", "date")}, **numbers})
     result = {"benchmark": "trained_potentials", "rotations": arguments.rotations, "picoseconds": arguments.picoseconds}
     result |= {"paths": references(sets), "runs": runs}
     finish({**result, **provenance(torch.device("cpu"))}, arguments.out)

@@ -44,15 +44,15 @@ class Tested(NamedTuple):
 
 def tested(result: dict[str, Any], results: Path) -> list[Tested]:
     """All runs with their errors, which the folder of results has."""
-    found = []
+    rows = []
     for run in result["runs"]:
         own = json.loads(result_path(results, run["row"], run["seed"], run["changed"]).read_text())
         for elements, row in run["elements"].items():
             name = method(run) if elements == run["own"] else f"{method(run)}, {elements}"
             metrics = own["metrics"] if elements == run["own"] else row.get("errors")
             if metrics is not None:
-                found.append(Tested(name, run["seed"], own["epochs"], row["passes"], metrics))
-    return found
+                rows.append(Tested(name, run["seed"], own["epochs"], row["passes"], metrics))
+    return rows
 
 
 def method(run: dict[str, Any]) -> str:

@@ -54,15 +54,16 @@ def own_loop(name: str, options: Options) -> Callable[[], object]:
     model = engine.model.train()
     assert isinstance(model, Symmetrized)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fabric.device.type == "cuda")
-    torch._inductor.config.comprehensive_padding = False  # wrong before torch 2.13, see `probsym.lab.engine.COMPILER`
-    torch._functorch.config.backward_pass_autocast = "off"  # as without a compiler, see docs/guide/speed.md
+    torch._inductor.config.comprehensive_padding = False  # for this and what follows see docs/guide/speed.md
+    torch._inductor.config.inplace_buffers = False
+    torch._functorch.config.backward_pass_autocast = "off"
     estimator = torch.compile(model.estimator(), mode="reduce-overhead")
 
     def step() -> None:
         optimiser.zero_grad(set_to_none=True)
         with fabric.autocast():
-            found = estimator(*batch.inputs, mask=batch.mask)
-            loss = task.loss(found.mean, batch.targets) + settings.entropy * found.losses["entropy"]
+            estimate = estimator(*batch.inputs, mask=batch.mask)
+            loss = task.loss(estimate.mean, batch.targets) + settings.entropy * estimate.losses["entropy"]
         loss.backward()
         optimiser.step()
 

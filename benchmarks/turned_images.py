@@ -93,11 +93,11 @@ def rows(
     reads: tuple[int, ...] | None,
 ) -> dict[str, samplers.Sampler]:
     """The sampler of each row but the bare one."""
-    found: dict[str, samplers.Sampler] = {"average": samplers.Enumerate()}
+    by_row: dict[str, samplers.Sampler] = {"average": samplers.Enumerate()}
     for name, energy in energies.items():
-        found |= {f"energy: {name}, tau {tau:g}": samplers.Energy(energy, tau) for tau in TAUS[name]}
+        by_row |= {f"energy: {name}, tau {tau:g}": samplers.Energy(energy, tau) for tau in TAUS[name]}
     nets = {"canonical": 0.0, "learned": NOISE}
-    return found | {name: pose_sampler(pose_nets[noise], group, noise, reads) for name, noise in nets.items()}
+    return by_row | {name: pose_sampler(pose_nets[noise], group, noise, reads) for name, noise in nets.items()}
 
 
 def passes(name: str, order: int) -> int:
@@ -115,17 +115,17 @@ def looked_up(
     base, blank, grids = Kept(probabilities), marked(small[:, :0, :2, :2]), marked(small)
     average = answers(base, samplers.Enumerate(), group, blank)
     bare = answers(base, None, group, blank)
-    found = {"bare": accuracies(bare, average, labels)}
-    found["bare"] |= {"passes": 1, "equivariance_error": float((bare - bare[:1]).abs().max())}
+    by_row = {"bare": accuracies(bare, average, labels)}
+    by_row["bare"] |= {"passes": 1, "equivariance_error": float((bare - bare[:1]).abs().max())}
     energies = {"entropy": Kept(entropy(probabilities)), "head": Kept(head_energies)}
     for name, sampler in rows(energies, pose_nets, group, (1,)).items():
         own = grids if isinstance(sampler, samplers.Learned) else blank  # others do not look at the image
-        found[name] = accuracies(answers(base, sampler, group, own, DRAWS), average, labels)
+        by_row[name] = accuracies(answers(base, sampler, group, own, DRAWS), average, labels)
         few = torch.arange(min(20, len(own)), dtype=own.dtype).unsqueeze(1), own[:20]
         error = testing.assert_equivariant(model_of(base, sampler, group, DRAWS), *few).error
-        found[name] |= {"passes": passes(name, len(probabilities)), "equivariance_error": error}
-        print(name, *(f"{one:.2f}" for one in found[name]["accuracy"]), flush=True)
-    return found
+        by_row[name] |= {"passes": passes(name, len(probabilities)), "equivariance_error": error}
+        print(name, *(f"{share:.2f}" for share in by_row[name]["accuracy"]), flush=True)
+    return by_row
 
 
 def whole(
@@ -136,7 +136,7 @@ def whole(
     `kept` (elements, count, classes) is the bare classifier's answer for the same images. `learned` is left out, whose
     noise is that of thumbnails.
     """
-    group, found = group_of(kept), {}
+    group, by_row = group_of(kept), {}
     energies: dict[str, Callable[..., Tensor]]
     energies = {"entropy": lambda x: entropy(shared(x)), "head": HeadEnergy(shared, head)}
     for name in ("average", "energy: head, tau 0", "energy: head, tau 1", "canonical"):
@@ -149,10 +149,10 @@ def whole(
                 answered.append(model(turned(images, element)))
         outputs = torch.stack(answered)
         each = (shared.passes - before) / outputs.shape[:2].numel()
-        found[name] = {"passes": each, "equivariance_error": float((outputs - outputs[:1]).abs().max())}
+        by_row[name] = {"passes": each, "equivariance_error": float((outputs - outputs[:1]).abs().max())}
         if name == "average":
-            found[name]["from_looked_up"] = float((outputs - kept.mean(0)).abs().max())
-    return found
+            by_row[name]["from_looked_up"] = float((outputs - kept.mean(0)).abs().max())
+    return by_row
 
 
 def group_of(kept: Tensor) -> groups.C | groups.D:
@@ -165,7 +165,7 @@ def pose_nets_from(training: Path, small: Path, kept: Path) -> tuple[dict[float,
 
     Those that an earlier call has kept in the folder are read.
     """
-    files, found = {noise: kept / f"net-noise-{noise:g}.pt" for noise in (0.0, NOISE)}, {}
+    files, trained = {noise: kept / f"net-noise-{noise:g}.pt" for noise in (0.0, NOISE)}, {}
     if not all(file.exists() for file in files.values()):
         views = [thumbnails_of(image_files(training), view) for view in range(VIEWS + 1)]
         images = torch.cat([*views, thumbnails_of(image_files(small))])
@@ -175,10 +175,10 @@ def pose_nets_from(training: Path, small: Path, kept: Path) -> tuple[dict[float,
     report: dict[str, Any] = {}
     for noise, file in files.items():
         read = torch.load(file, weights_only=True)
-        found[noise] = PoseNet().eval().requires_grad_(False)
-        found[noise].load_state_dict(read["weights"])
+        trained[noise] = PoseNet().eval().requires_grad_(False)
+        trained[noise].load_state_dict(read["weights"])
         report |= {"images": read["images"], f"loss at noise {noise:g}": read["loss"]}
-    return found, report
+    return trained, report
 
 
 def thumbnails_of(files: list[Path], view: int = 0) -> Tensor:
@@ -207,21 +207,21 @@ def main() -> None:
     few = images_of(files[:CHECKED])
     for name, order, count in (("C4", 4, given.first), ("D4", 8, given.mirrored)):
         logits, features = passed(shared.model, files[:count], range(order), kept / "images")
-        probabilities, energies = logits.softmax(-1), torch.stack([head(one) for one in features])
+        probabilities, energies = logits.softmax(-1), torch.stack([head(turned) for turned in features])
         small = thumbnails_of(files[:count])
-        found = looked_up(probabilities, energies, pose_nets, small, labels[:count])
+        by_row = looked_up(probabilities, energies, pose_nets, small, labels[:count])
         checked = whole(shared, head, pose_nets, few, probabilities[:, :CHECKED])
-        result[name] = {"images": len(small), "rows": found, "whole_models": checked}
+        result[name] = {"images": len(small), "rows": by_row, "whole_models": checked}
     count = given.any_angle
     logits, features = passed(shared.model, files[:count], range(UPRIGHT + 1), kept / "angle", turned_by_any_angle)
-    probabilities, energies = logits.softmax(-1), torch.stack([head(one) for one in features])
+    probabilities, energies = logits.softmax(-1), torch.stack([head(turned) for turned in features])
     by_name = {"entropy": entropy(probabilities), "head": energies}
-    found = any_angle_rows(probabilities, by_name, TAUS, labels[:count])
-    found = {row: {**numbers, "passes": passes(row, UPRIGHT)} for row, numbers in found.items()}
+    by_row = any_angle_rows(probabilities, by_name, TAUS, labels[:count])
+    by_row = {row: {**numbers, "passes": passes(row, UPRIGHT)} for row, numbers in by_row.items()}
     expected = {None: answer(probabilities, 0 * energies, 1.0), 1.0: answer(probabilities, energies, 1.0)}
-    expected = {tau: one[:CHECKED] for tau, one in expected.items()}
+    expected = {tau: answers_then[:CHECKED] for tau, answers_then in expected.items()}
     checked = any_angle_errors(shared, HeadEnergy(shared, head), few, expected)
-    result["any angle, C8"] = {"images": probabilities.shape[1], "rows": found, "whole_models": checked}
+    result["any angle, C8"] = {"images": probabilities.shape[1], "rows": by_row, "whole_models": checked}
     finish({**result, **provenance(torch.device("cpu"))}, given.out)
 
 

@@ -66,11 +66,11 @@ def main() -> None:
     seconds, ratios = {}, {}
     for name, bound in GROUPS.items():
         runs = steps(bound, x, arguments.draws, arguments.compile)
-        found = seconds[name] = side_by_side(runs, repeats=arguments.repeats, device=arguments.device)
-        ratios[name] = found["learned"] / found["haar"]
+        spans = seconds[name] = side_by_side(runs, repeats=arguments.repeats, device=arguments.device)
+        ratios[name] = spans["learned"] / spans["haar"]
         if arguments.compile:
-            ratios[f"{name} compiled"] = found["learned_compiled"] / found["haar_compiled"]
-        shown = "".join(f"   {which} {1e3 * span:.1f} ms" for which, span in found.items())
+            ratios[f"{name} compiled"] = spans["learned_compiled"] / spans["haar_compiled"]
+        shown = "".join(f"   {which} {1e3 * span:.1f} ms" for which, span in spans.items())
         print(f"{name:12}{shown}   ratio {ratios[name]:.1f}")
     sizes = {key: getattr(arguments, key) for key in ("points", "batch", "draws")}
     result = {"benchmark": "vector_neurons", **sizes, "seconds": seconds, "ratios": ratios}

@@ -45,10 +45,10 @@ def train(model: Symmetrized, steps: int) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for step in range(steps):
         graphs = decorated_cycles(64, NODES)
-        found = model.estimate(graphs.features, graphs.adjacency, mask=graphs.mask)
-        loss = binary_cross_entropy_with_logits(found.mean, graphs.labels)
+        estimate = model.estimate(graphs.features, graphs.adjacency, mask=graphs.mask)
+        loss = binary_cross_entropy_with_logits(estimate.mean, graphs.labels)
         optimizer.zero_grad()
-        (loss + 0.1 * found.losses["entropy"]).backward()
+        (loss + 0.1 * estimate.losses["entropy"]).backward()
         optimizer.step()
         if step % 50 == 0:
             print(f"step {step:4d}  loss {loss.item():.3f}")

@@ -88,23 +88,23 @@ class Lorentz(groups.Group):
 
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
         """Gram-Schmidt of the columns; what is left of one across a velocity is space."""
-        metric, found = self.metric(features), features[..., :0]
+        metric, columns = self.metric(features), features[..., :0]
         least = torch.finfo(features.dtype).eps * features.detach().square().sum((-2, -1))[..., None, None]
         for column in range(self.d + 1):
-            rest, square = self._rest(features[..., column, None], found)
+            rest, square = self._rest(features[..., column, None], columns)
             if noise is not None:
-                spare = self._rest(noise[..., column, None].to(features.dtype), found)
+                spare = self._rest(noise[..., column, None].to(features.dtype), columns)
                 missing = square * metric[column] <= least
                 rest, square = (torch.where(missing, *pair) for pair in zip(spare, (rest, square), strict=True))
-            found = torch.cat([found, rest / (square * metric[column]).sqrt()], -1)
-        return found
+            columns = torch.cat([columns, rest / (square * metric[column]).sqrt()], -1)
+        return columns
 
-    def _rest(self, vector: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
-        """What is left of a vector (*batch, d + 1, 1) across those found, and its square."""
+    def _rest(self, vector: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """What is left of a vector (*batch, d + 1, 1) across these columns, and its square."""
         metric = self.metric(vector)
         for _ in range(2):
-            shares = found.mT @ (metric.unsqueeze(-1) * vector) * metric[: found.shape[-1]].unsqueeze(-1)
-            vector = vector - found @ shares
+            shares = columns.mT @ (metric.unsqueeze(-1) * vector) * metric[: columns.shape[-1]].unsqueeze(-1)
+            vector = vector - columns @ shares
         return vector, (metric.unsqueeze(-1) * vector.square()).sum(-2, keepdim=True)
 
     def haar(self, *_: object, **__: object) -> NoReturn:
@@ -189,8 +189,8 @@ def main(steps: int = 600) -> dict[str, list[float]]:
             with torch.no_grad():
                 off = model.double()(boosted(momenta.double(), rapidity)) - masses
             errors[name].append((off.square().mean() / masses.var()).item())
-    for name, found in errors.items():
-        print(f"{name:10s} {found[0]:.2f} as seen in training, {found[-1]:.2f} at a rapidity of {RAPIDITIES[-1]}")
+    for name, values in errors.items():
+        print(f"{name:10s} {values[0]:.2f} as seen in training, {values[-1]:.2f} at a rapidity of {RAPIDITIES[-1]}")
     precise = symmetrized(samplers.Canonical(Frame())).double()
     print(f"equivariant up to {testing.assert_equivariant(precise, momenta[:20].double()).error:.0e}")
     draw(errors)
@@ -210,8 +210,8 @@ def symmetrized(sampler: samplers.Sampler) -> Symmetrized:
 def draw(errors: dict[str, list[float]]) -> None:
     """Errors by rapidity."""
     figure, place = plt.subplots(figsize=(4.8, 3.2))
-    for (name, found), style in zip(errors.items(), ("s--", "o-"), strict=True):
-        place.semilogy(RAPIDITIES, found, style, label=name)
+    for (name, values), style in zip(errors.items(), ("s--", "o-"), strict=True):
+        place.semilogy(RAPIDITIES, values, style, label=name)
     place.set(xlabel="rapidity of the observer", ylabel="squared error, share of the variance")
     place.legend(frameon=False)
     figure.tight_layout()

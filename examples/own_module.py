@@ -51,18 +51,18 @@ def main(steps: int = 400) -> float:
     x = torch.rand(500, 6, 1)
     print(testing.assert_equivariant(model, x))
     with torch.no_grad():
-        found = model.eval()(x)
-    share = float((found - _spread(x)).square().mean() / _spread(x).var())
-    draw(_spread(x), found)
+        predicted = model.eval()(x)
+    share = float((predicted - _spread(x)).square().mean() / _spread(x).var())
+    draw(_spread(x), predicted)
     print(f"test error, as a share of the variance: {share:.3f}")
     return share
 
 
-def draw(true: Tensor, found: Tensor) -> None:
-    """What was found against what is true."""
+def draw(true: Tensor, predicted: Tensor) -> None:
+    """Predicted against true values."""
     figure, place = plt.subplots(figsize=(4.2, 4))
     place.plot([0, 1], [0, 1], color="#bbbbbb", zorder=1)
-    place.scatter(true, found, s=8, color="#1f5fa8")
+    place.scatter(true, predicted, s=8, color="#1f5fa8")
     place.set(xlabel="spread of a set", ylabel="predicted", aspect="equal")
     figure.tight_layout()
 

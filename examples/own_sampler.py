@@ -63,8 +63,8 @@ def draw(points: Tensor, estimates: dict[str, Tensor]) -> None:
     """One cloud as it came, and as the base sees it under each sampler."""
     figure, places = plt.subplots(1, 1 + len(estimates), figsize=(10, 3.4), sharex=True, sharey=True)
     for place, (title, seen) in zip(places, {"as it came": points.unsqueeze(0), **estimates}.items(), strict=True):
-        for one in seen:
-            place.scatter(*one.T, s=14, alpha=0.6, c=range(6), cmap="viridis")
+        for cloud in seen:
+            place.scatter(*cloud.T, s=14, alpha=0.6, c=range(6), cmap="viridis")
         place.set(title=title, xticks=[], yticks=[])
         place.set_aspect("equal")
     figure.tight_layout()

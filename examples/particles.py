@@ -25,7 +25,7 @@ def systems(count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     start = published_start(count)
     frames = simulate(start, FRAMES)
     arrays = (*frames[FRAMES[0]], frames[FRAMES[1]][0])
-    position, velocity, target = (torch.from_numpy(one.swapaxes(1, 2).copy()).float() for one in arrays)
+    position, velocity, target = (torch.from_numpy(array.swapaxes(1, 2).copy()).float() for array in arrays)
     charges = torch.from_numpy(start.charges).float().view(count, 5, 1)
     edges = torch.stack([charges * charges.mT, torch.cdist(position, position).square()], -1)
     return position, velocity, edges, target
@@ -50,12 +50,12 @@ def make_model() -> Symmetrized:
     )
 
 
-def draw(position: Tensor, target: Tensor, found: Tensor) -> None:
+def draw(position: Tensor, target: Tensor, predicted: Tensor) -> None:
     """Three systems seen from above: where particles are, where they go, and what the model says."""
     figure, places = plt.subplots(1, 3, figsize=(10, 3.4))
-    for place, start, end, guess in zip(places, position, target, found, strict=False):
-        for one, other in zip(start, end, strict=True):
-            place.plot([one[0], other[0]], [one[1], other[1]], color="#bbbbbb", zorder=1)
+    for place, start, end, guess in zip(places, position, target, predicted, strict=False):
+        for before, after in zip(start, end, strict=True):
+            place.plot([before[0], after[0]], [before[1], after[1]], color="#bbbbbb", zorder=1)
         place.scatter(*start[:, :2].T, s=18, color="#888888", label="now")
         place.scatter(*end[:, :2].T, s=70, facecolors="none", edgecolors="#1f5fa8", label="later")
         place.scatter(*guess[:, :2].T, s=30, marker="x", color="#d1495b", label="predicted")
@@ -74,19 +74,19 @@ def main(steps: int = 300, count: int = 700) -> float:
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for step in range(steps):
         rows = torch.randint(0, count - 200, (64,))
-        loss = nn.functional.mse_loss(model(*(one[train][rows] for one in inputs)), target[train][rows])
+        loss = nn.functional.mse_loss(model(*(tensor[train][rows] for tensor in inputs)), target[train][rows])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         if step % 100 == 0:
             print(f"step {step:4d}  error {loss.item():.4f}")
-    held_out = [one[test] for one in inputs]
+    held_out = [tensor[test] for tensor in inputs]
     with torch.no_grad():
         predicted = model.eval()(*held_out)
     error = nn.functional.mse_loss(predicted, target[test])
     straight = nn.functional.mse_loss(held_out[0] + held_out[1], target[test])  # ten frames are one unit of time
     print(f"test error {error:.4f}; of particles that fly straight on {straight:.4f}")
-    print(testing.assert_equivariant(model.double(), *(one[:20].double() for one in held_out)))
+    print(testing.assert_equivariant(model.double(), *(tensor[:20].double() for tensor in held_out)))
     draw(held_out[0], target[test], predicted)
     return float(error / straight)
 

@@ -58,9 +58,9 @@ def main(steps: int = 300) -> float:
     pose = groups.SE(3).haar((200,), centroid=10 * torch.randn(200, 3))
     moved, there = groups.SE(3).act(pose, points, kind="point"), groups.SE(3).act(pose, tip, kind="point")
     with torch.no_grad():
-        found = model.eval()(moved)
-    distance = float((found - there).norm(dim=-1).mean())
-    draw(moved, there, found)
+        predicted = model.eval()(moved)
+    distance = float((predicted - there).norm(dim=-1).mean())
+    draw(moved, there, predicted)
     print(testing.assert_equivariant(model.double(), points.double()))
     print(f"mean distance from the tip, on arrows of length 2 that lie anyhow: {distance:.3f}")
     return distance
@@ -70,13 +70,13 @@ def main(steps: int = 300) -> float:
 # Four test arrows and the tips that the model finds, each seen along the y axis.
 
 
-def draw(points: Tensor, tips: Tensor, found: Tensor) -> None:
-    """Clouds with their tips, true and found."""
+def draw(points: Tensor, tips: Tensor, predicted: Tensor) -> None:
+    """Clouds with their tips, true and predicted."""
     figure, places = plt.subplots(1, 4, figsize=(10, 2.8))
-    for place, cloud, tip, guess in zip(places, points, tips, found, strict=False):
+    for place, cloud, tip, guess in zip(places, points, tips, predicted, strict=False):
         place.scatter(cloud[:, 0], cloud[:, 2], s=16, color="#888888", label="points")
         place.scatter(tip[0], tip[2], s=110, facecolors="none", edgecolors="#1f5fa8", label="tip")
-        place.scatter(guess[0], guess[2], s=40, marker="x", color="#d1495b", label="found")
+        place.scatter(guess[0], guess[2], s=40, marker="x", color="#d1495b", label="predicted")
         place.set(xticks=[], yticks=[])
         place.set_aspect("equal", adjustable="datalim")
     places[0].legend(fontsize=8)

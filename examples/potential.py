@@ -38,8 +38,8 @@ def main(steps: int = 300) -> float:
     optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
     for _ in range(steps):
         few = torch.randint(50, len(energy), (16,))
-        found, pushes = _energy_and_forces(model, numbers[few], positions[few])
-        off = found - energy[few] + energy.mean()
+        predicted, pushes = _energy_and_forces(model, numbers[few], positions[few])
+        off = predicted - energy[few] + energy.mean()
         optimiser.zero_grad()
         (off.square().mean() / numbers.shape[1] + (pushes - forces[few]).square().mean()).backward()
         optimiser.step()
@@ -56,7 +56,7 @@ def _energy_and_forces(model: nn.Module, numbers: Tensor, positions: Tensor) -> 
 def _molecules() -> Molecules:
     """Acetylacetone if PROBSYM_DATA has it, else three atoms on springs, in random poses."""
     try:
-        return Molecules(*(one.float() if one.is_floating_point() else one for one in acetylacetone()[0]["train_300k"]))
+        return Molecules(*(x.float() if x.is_floating_point() else x for x in acetylacetone()[0]["train_300k"]))
     except DataError:
         x = torch.randn(500, 3, 3, requires_grad=True)
         energy = ((x - x.roll(1, 1)).norm(dim=-1) - 2).square().sum(1)
@@ -64,12 +64,12 @@ def _molecules() -> Molecules:
         return Molecules(torch.tensor([[8, 1, 1]] * 500), x.detach(), energy.detach(), forces)
 
 
-def draw(true: Tensor, found: Tensor) -> None:
-    """Components of the forces: what was found against what is true."""
+def draw(true: Tensor, predicted: Tensor) -> None:
+    """Components of the forces: predicted against true."""
     figure, place = plt.subplots(figsize=(4.2, 4))
     ends = [float(true.min()), float(true.max())]
     place.plot(ends, ends, color="#bbbbbb", zorder=1)
-    place.scatter(true.flatten(), found.flatten(), s=8, color="#1f5fa8")
+    place.scatter(true.flatten(), predicted.flatten(), s=8, color="#1f5fa8")
     place.set(xlabel="force", ylabel="predicted", aspect="equal")
     figure.tight_layout()
 

@@ -52,8 +52,8 @@ def main(source: str | Path | None = None, steps: int = 200) -> float:
         again = Symmetrized.from_pretrained(Path(folder) / "symmetrized")
         noise = model.noise(*inputs, mask=graphs.mask)
         with torch.no_grad():
-            one, other = (each(*inputs, mask=graphs.mask, noise=noise) for each in (model, again))
-        assert torch.equal(one, other)
+            saved, loaded = (each(*inputs, mask=graphs.mask, noise=noise) for each in (model, again))
+        assert torch.equal(saved, loaded)
         draw(graphs.adjacency[0], model.estimate(*inputs, mask=graphs.mask).elements["n"][0])
         print(f"loss after {steps} steps: {loss:.3f}; saved and loaded again, with equal outputs")
     return loss

@@ -53,13 +53,13 @@ def main(classifier: Callable[[Tensor], Tensor], folder: Path, side: int = 224) 
         optimiser.step()
     energy = samplers.Energy(nn.Sequential(once, head), tau=1.0)
     model = Symmetrized(nn.Sequential(once, nn.Softmax(-1)), "c (h w) -> k", {"h w": groups.C(4)}, energy).eval()
-    found = []
+    shares = []
     for turn in range(4):
         x, y = images[1::2].rot90(turn, (-2, -1)), labels[1::2]
         bare, symmetrized = (float((f(x).argmax(-1) == y).float().mean()) for f in (once, model))
         print(f"{90 * turn} degrees: {bare:.1%} {symmetrized:.1%}")
-        found.append((bare, symmetrized))
-    return found
+        shares.append((bare, symmetrized))
+    return shares
 
 
 # %%
@@ -85,13 +85,15 @@ def make_images(folder: Path, count: int = 40) -> None:
             Image.fromarray(pixels.astype(np.uint8)).save(folder / str(label) / f"{number}.png")
 
 
-def draw(found: list[tuple[float, float]]) -> None:
+def draw(shares: list[tuple[float, float]]) -> None:
     """Accuracy by orientation, bare and symmetrized."""
     figure, place = plt.subplots(figsize=(5, 3.2))
     for shift, name, colour, values in zip(
-        (-0.2, 0.2), ("bare", "symmetrized"), ("#bbbbbb", "#1f5fa8"), zip(*found, strict=True), strict=True
+        (-0.2, 0.2), ("bare", "symmetrized"), ("#bbbbbb", "#1f5fa8"), zip(*shares, strict=True), strict=True
     ):
-        place.bar([at + shift for at in range(4)], [100 * one for one in values], width=0.4, color=colour, label=name)
+        place.bar(
+            [at + shift for at in range(4)], [100 * share for share in values], width=0.4, color=colour, label=name
+        )
     place.set_xticks(range(4), [f"{90 * turn}°" for turn in range(4)])
     place.set(ylabel="accuracy, %", ylim=(0, 105))
     place.legend(loc="lower right")

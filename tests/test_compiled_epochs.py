@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from probsym import Symmetrized, groups, samplers
+from probsym.lab.engine import COMPILER
 from tests.symmetrized_cases import SETTINGS, make_inputs, make_model
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -84,8 +85,7 @@ def test_epochs(setting: str, sampler: str) -> None:
         model.train(training)
         for inputs, mask in batches:
             wanted = step(model, model, inputs, mask)
-            # draws as without a compiler; strides as `probsym.lab.engine.COMPILER` has them
-            with config.patch(fallback_random=True, comprehensive_padding=False):
+            with config.patch({**COMPILER, "fallback_random": True}):  # draws as without a compiler
                 found = step(compiled, model, inputs, mask)
             where = f"epoch {epoch}, training {training}, batch of {len(inputs[0])}"
             torch.testing.assert_close(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from probsym import Signature, groups
 from probsym.bases import PatchTransformer
@@ -435,6 +435,20 @@ def test_masked_norms_compiled_for_any_size_are_exact(rows: int) -> None:
     wanted = deepcopy(norm)(x, mask)
     found = torch.compile(norm.cuda(), dynamic=True, fullgraph=True)(x.cuda(), mask.cuda())
     assert close(found, wanted, 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
+def test_compiled_sums_are_of_numbers_before_they_are_overwritten() -> None:
+    """A bias's gradient sums what the same kernel may overwrite: some of it twice, if the compiler is allowed to."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(40, 16), nn.Tanh(), nn.Linear(16, 15)).double().cuda()
+    compiled = torch.compile(model, dynamic=True, options=dict(COMPILER))
+    for rows in (16, 20, 24, 2000) * 20:
+        x = torch.randn(rows, 40, dtype=torch.float64, device="cuda")
+        wanted, gradients = (
+            torch.autograd.grad(call(x).square().sum(), list(model.parameters())) for call in (model, compiled)
+        )
+        torch.testing.assert_close(gradients, wanted)
 
 
 def test_gradient_under_autocast() -> None:

@@ -13,13 +13,16 @@ def escaped(line: str) -> str:
     parts = re.split(r"(`+[^`]*`+)", line)
     text = [re.sub(r"([*|\\])|(?<=\w)(_)(?=\W|$)", r"\\\1\2", part) for part in parts[::2]]
     code = [f"``{part.strip('`').strip()}``" for part in parts[1::2]]
-    spaced = [*(f"{one}\\ " if re.match(r"\w", after) else one for one, after in zip(code, text[1:], strict=True)), ""]
-    return "".join(one + other for one, other in zip(text, spaced, strict=True))
+    spaced = [
+        *(f"{span}\\ " if re.match(r"\w", after) else span for span, after in zip(code, text[1:], strict=True)),
+        "",
+    ]
+    return "".join(before + span for before, span in zip(text, spaced, strict=True))
 
 
 def converted(lines: list[str]) -> list[str]:
     """The same docstring as reStructuredText; doctests and indented blocks stay as they are."""
-    found: list[str] = []
+    converted_lines: list[str] = []
     literal: int | None = None  # how far the text before an indented block was indented
     doctest = False
     for place, line in enumerate(lines):
@@ -28,16 +31,16 @@ def converted(lines: list[str]) -> list[str]:
             literal = None
         doctest = bool(line.strip()) and (doctest or line.lstrip().startswith(">>>"))
         if doctest or literal is not None or not line.strip():
-            found.append(line)
+            converted_lines.append(line)
             continue
         rest = lines[place + 1 :]
         block = len(rest) > 1 and not rest[0].strip() and len(rest[1]) - len(rest[1].lstrip()) > indent
         if block and line.strip() not in SECTIONS and not rest[1].lstrip().startswith(">>>"):
             literal = indent
-            found.append(escaped(line) + (":" if line.endswith(":") else "\n\n::"))
+            converted_lines.append(escaped(line) + (":" if line.endswith(":") else "\n\n::"))
         else:
-            found.append(escaped(line))
-    return "\n".join(found).split("\n")
+            converted_lines.append(escaped(line))
+    return "\n".join(converted_lines).split("\n")
 
 
 def convert(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

@@ -49,7 +49,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 def _one_of(folder: str) -> str:
     """The names of analyses or pictures: their files, one each, so that help need not import them."""
     files = (Path(__file__).parent / "lab" / folder).glob("*.py")
-    names = sorted(one.stem for one in files if one.stem not in ("__init__", "analysis", "picture"))
+    names = sorted(file.stem for file in files if file.stem not in ("__init__", "analysis", "picture"))
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
@@ -100,7 +100,7 @@ def train(
 
     options = Options(device, processes, precision, compile, capture, checkpoint_every, keep_every)
     for chosen in matching(recipe, RECIPES, "recipe"):
-        found = run(
+        outcomes = run(
             chosen,
             seed or [0],
             out,
@@ -110,7 +110,7 @@ def train(
             results=results,
             console=console,
         )
-        for result in found:
+        for result in outcomes:
             shown = Table("metric", "ours", "paper", title=f"{result['row']}, seed {result['seed']}")
             for name, value in result["metrics"].items():
                 shown.add_row(name, f"{value:.6g}", f"{result['paper'][name]:g}" if name in result["paper"] else "")
@@ -203,12 +203,12 @@ def inspect(
     from probsym.lab.progress import shown
 
     result, engine = _finished(folder, device)
-    found = {}
+    tables = {}
     with shown(errors, f"{result['row']} seed {result['seed']}") as show:
         for title, rows in inspected(engine, Questions(examples, samples, repeats), show):
-            found[title] = rows
+            tables[title] = rows
             _print_rows(title, rows)
-    for rows in found.values():
+    for rows in tables.values():
         if stderr is not None and "variance" in rows[0]:
             count = suggested_samples(rows, stderr)
             console.print(f"For a standard error of {stderr:g}: eval_samples={count}", soft_wrap=True)
@@ -260,11 +260,11 @@ def show_table(
     from probsym.lab.tables import controls, table
 
     _say_if_absent(results)
-    found = read_results(results)
+    by_row = read_results(results)
     wide = _wide()
     changed = changes(set or [])
-    wide.print(table(number, found, changed))
-    beside = controls(number, found, changed)
+    wide.print(table(number, by_row, changed))
+    beside = controls(number, by_row, changed)
     if beside is not None:
         wide.print(beside)
 
@@ -300,8 +300,8 @@ def check() -> None:
 
     missing = 0
     shown = Table("what", "", "found")
-    for what, there, found in checks():
-        shown.add_row(what, {True: "ok", False: "missing", None: "not yet"}[there], found)
+    for what, there, finding in checks():
+        shown.add_row(what, {True: "ok", False: "missing", None: "not yet"}[there], finding)
         missing += there is False
     console.print(shown)
     if missing:

@@ -33,14 +33,14 @@ def quadrature_degree(
     if not 0 < spread < float("inf"):
         raise RangeError(f"Expected spread to be positive (got {spread})")
     check_size(turns, "turns", least=2)
-    found = float("nan")
+    deviation = float("nan")
     for degree in range(check_size(most, "most", least=0) + 1):
         averaged = _with_rule(model, degree)
         each = [_flat(averaged(*inputs, seed=seed + turn, **options)) for turn in range(turns)]
-        found = float(torch.stack(each).double().std(0).max())
-        if found <= spread:
+        deviation = float(torch.stack(each).double().std(0).max())
+        if deviation <= spread:
             return degree
-    raise RangeError(f"Expected a spread of {spread} at a degree of at most {most} (got {found:.3g})")
+    raise RangeError(f"Expected a spread of {spread} at a degree of at most {most} (got {deviation:.3g})")
 
 
 def _with_rule(model: Symmetrized, degree: int) -> Symmetrized:
@@ -57,4 +57,4 @@ def _with_rule(model: Symmetrized, degree: int) -> Symmetrized:
 
 
 def _flat(outputs: Tensor | tuple[Tensor, ...]) -> Tensor:
-    return torch.cat([one.flatten() for one in ([outputs] if isinstance(outputs, Tensor) else outputs)])
+    return torch.cat([output.flatten() for output in ([outputs] if isinstance(outputs, Tensor) else outputs)])

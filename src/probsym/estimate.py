@@ -80,8 +80,8 @@ class Estimator(nn.Module):
     Use it for training with losses if a wrapper only handles calls of a module:
 
         estimator = torch.nn.parallel.DistributedDataParallel(model.estimator())
-        found = estimator(x, mask=mask)
-        (task_loss(found.mean) + 0.1 * found.losses["entropy"]).backward()
+        estimate = estimator(x, mask=mask)
+        (task_loss(estimate.mean) + 0.1 * estimate.losses["entropy"]).backward()
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -89,8 +89,8 @@ class Estimator(nn.Module):
         self.model = model
 
     def forward(self, *inputs: Tensor, **options: Any) -> Estimate:
-        found: Estimate = self.model.estimate(*inputs, **options)  # type: ignore[operator]
-        return found
+        estimate: Estimate = self.model.estimate(*inputs, **options)  # type: ignore[operator]
+        return estimate
 
 
 class Average:
@@ -143,16 +143,16 @@ class Average:
         self, values: Sequence[Tensor], weights: Tensor | None
     ) -> tuple[list[tuple[Tensor, Tensor, Tensor]], Tensor | int]:
         """The sums of squares, and how many draws are in them, with some more."""
-        found = []
+        squares = []
         for y, origin in zip(values, self.origins, strict=True):
             off = y - origin
             each = torch.ones(y.shape[:2], dtype=y.dtype, device=y.device) if weights is None else weights
             squared = _like(each.to(y.dtype).square(), y)
-            found.append((squared.sum(1), (squared * off).sum(1), (squared * off.square()).sum(1)))
+            squares.append((squared.sum(1), (squared * off).sum(1), (squared * off.square()).sum(1)))
         if self.squares:
-            both = zip(self.squares, found, strict=True)
-            found = [(a + x, b + y, c + z) for (a, b, c), (x, y, z) in both]
-        return found, self.counted + (values[0].shape[1] if weights is None else (weights != 0).sum(1))
+            pairs = zip(self.squares, squares, strict=True)
+            squares = [(a + x, b + y, c + z) for (a, b, c), (x, y, z) in pairs]
+        return squares, self.counted + (values[0].shape[1] if weights is None else (weights != 0).sum(1))
 
     def _pairs(self, values: list[Tensor], weights: Tensor | None) -> tuple[list[Tensor], Tensor]:
         """The mean of each pair that is complete now, (B, pairs, ...), and the weight of both; a single one is kept."""
@@ -183,11 +183,11 @@ class Average:
         """The standard error of each output, (B, ...), in at least float32."""
         if self.block is None:
             return [torch.full_like(mean, torch.nan, requires_grad=False) for mean in self.mean()]
-        found = []
+        errors = []
         squares, many = (self.squares, self.counted) if self.single is None else self._with_squares(*self.single)
-        for mean, origin, (one, off, square) in zip(self.mean(), self.origins, squares, strict=True):
+        for mean, origin, (squared_weight, off, square) in zip(self.mean(), self.origins, squares, strict=True):
             m = mean.detach() - origin.squeeze(1)
-            spread = (square - 2 * m * off + m.square() * one).clamp(min=0)
+            spread = (square - 2 * m * off + m.square() * squared_weight).clamp(min=0)
             weight = (
                 _like(self.weight.detach().to(mean.dtype), mean) if isinstance(self.weight, Tensor) else self.weight
             )
@@ -198,8 +198,8 @@ class Average:
                 error = torch.where(_like(self.dependent, error), torch.nan, error)
             if self.exact is not None:
                 error = torch.where(_like(self.exact, error), 0.0, error)
-            found.append(error)
-        return found
+            errors.append(error)
+        return errors
 
 
 def draws_for(variance: float, stderr: float) -> int:
@@ -215,10 +215,10 @@ def draws_for(variance: float, stderr: float) -> int:
 
 def joint_weights(chunks: Sequence[Draw]) -> Tensor | None:
     """The weights of all draws together, (B, K), summing to one; None if all are equal."""
-    found = [chunk.weights for chunk in chunks if chunk.weights is not None]
-    if not found:
+    parts = [chunk.weights for chunk in chunks if chunk.weights is not None]
+    if not parts:
         return None
-    weights = torch.cat(found, 1)
+    weights = torch.cat(parts, 1)
     return weights / weights.sum(1, keepdim=True)
 
 

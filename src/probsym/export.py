@@ -60,10 +60,10 @@ def program(
 
     >>> from probsym import groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, samples=4).eval()
-    >>> found = program(model, torch.randn(2, 5, 3), noise=model.noise(torch.randn(2, 5, 3)))
+    >>> exported = program(model, torch.randn(2, 5, 3), noise=model.noise(torch.randn(2, 5, 3)))
     >>> x = torch.randn(7, 5, 3)
     >>> noise = model.noise(x)
-    >>> bool((found.module()(x, noise=noise.named()) == model(x, noise=noise)).all())
+    >>> bool((exported.module()(x, noise=noise.named()) == model(x, noise=noise)).all())
     True
     """
     if model.training:
@@ -71,7 +71,7 @@ def program(
     if any(isinstance(x, EdgeList) for x in inputs):
         raise TracingError("Expected tensors to export (got EdgeList, of another number of edges in every call)")
     given: dict[str, Any] = {"mask": mask, "noise": None if noise is None else noise.named()}
-    given = {name: one for name, one in given.items() if one is not None}
+    given = {name: value for name, value in given.items() if value is not None}
     if inputs[0].shape[0] == 1:  # a size that torch would take for the only one
         inputs, given = tree_map(lambda x: x.repeat_interleave(2, 0), (inputs, given))
     batch = torch.export.Dim("batch")
@@ -91,11 +91,11 @@ def onnx(model: Symmetrized, *inputs: Tensor, **options: Any) -> torch.onnx.ONNX
         from onnxscript import opset18  # noqa: PLC0415, an extra
     except ImportError as error:
         raise DependencyError("Expected onnxscript for ONNX (got none): pip install 'probsym[onnx]'") from error
-    found = program(model, *inputs, **options)
-    if any("linalg_eigh" in str(node.target) for part in found.graph_module.modules() for node in _nodes(part)):
+    exported = program(model, *inputs, **options)
+    if any("linalg_eigh" in str(node.target) for part in exported.graph_module.modules() for node in _nodes(part)):
         raise TracingError(f"Expected a model without eigenvalues, which ONNX has not (got {model.sampler!r})")
     table = _translations(opset18)
-    made = torch.onnx.export(found, dynamo=True, verbose=False, custom_translation_table=table)
+    made = torch.onnx.export(exported, dynamo=True, verbose=False, custom_translation_table=table)
     assert made is not None
     return made
 

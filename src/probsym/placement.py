@@ -31,8 +31,8 @@ class Placement:
         if self.residual is not None:
             added = self._added(self.residual)
             return (average.mean()[0] + added).to(torch.promote_types(average.dtypes[0], added.dtype))
-        found = [self._placed(y, i, self.batch.centroids, self.batch.masks) for i, y in enumerate(average.mean())]
-        return one_or_all([y.to(self._dtype(i, average.dtypes[i])) for i, y in enumerate(found)])
+        placed = [self._placed(y, i, self.batch.centroids, self.batch.masks) for i, y in enumerate(average.mean())]
+        return one_or_all([y.to(self._dtype(i, average.dtypes[i])) for i, y in enumerate(placed)])
 
     def values(self, chunks: Sequence[tuple[Tensor, ...]]) -> Outputs:
         """The outputs of all draws, (B, K, ...), from chunks of them."""
@@ -41,7 +41,7 @@ class Placement:
             return values[0] + self._added(self.residual).unsqueeze(1)
         draws = values[0].shape[1]
         masks, centroids = (
-            {name: one.repeat_interleave(draws, 0) for name, one in each.items()}
+            {name: tensor.repeat_interleave(draws, 0) for name, tensor in each.items()}
             for each in (self.batch.masks, self.batch.centroids)
         )
         for i, y in enumerate(values):

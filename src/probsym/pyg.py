@@ -90,7 +90,7 @@ def to_padded(batch: Any, *, size: int | None = None, dtype: torch.dtype | None 
     source, target = edge_index
     at_edge = (graph[source], place[source], place[target])
     count = _scatter(torch.ones_like(source, dtype=torch.int32), at_edge, (len(sizes), n, n))
-    floating = [one.dtype for one in (x, edge_attr) if one is not None and one.is_floating_point()]
+    floating = [features.dtype for features in (x, edge_attr) if features is not None and features.is_floating_point()]
     return Padded(
         nodes=None if x is None else _scatter(x, (graph, place), (len(sizes), n)),
         adjacency=count.to(dtype or (floating[0] if floating else torch.get_default_dtype())),
@@ -148,18 +148,20 @@ def to_batch(padded: Padded) -> Any:
     else:
         columns["num_nodes"] = node_sizes
     if padded.edges is not None:
-        found = padded.edges[tuple(at.T)]
-        edge_attr = found.new_zeros((len(graph), *found.shape[1:])).index_copy(0, copies.cumsum(0) - copies, found)
+        features = padded.edges[tuple(at.T)]
+        edge_attr = features.new_zeros((len(graph), *features.shape[1:])).index_copy(
+            0, copies.cumsum(0) - copies, features
+        )
         columns["edge_attr"] = edge_attr.split(edge_sizes)
     graphs = zip(*columns.values(), strict=True)
-    return Batch.from_data_list([Data(**dict(zip(columns, one, strict=True))) for one in graphs])
+    return Batch.from_data_list([Data(**dict(zip(columns, row, strict=True))) for row in graphs])
 
 
 def _edge_index(batch: Any) -> Tensor:
     edge_index = getattr(batch, "edge_index", None)
     if not isinstance(edge_index, Tensor) or edge_index.dtype not in INDEX_DTYPES:
-        found = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
-        raise DtypeError(f"Expected batch.edge_index to be a tensor of integers (got {found})")
+        kind = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        raise DtypeError(f"Expected batch.edge_index to be a tensor of integers (got {kind})")
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ShapeError(f"Expected batch.edge_index to be (2, edges) (got {tuple(edge_index.shape)})")
     return edge_index.long()
@@ -209,8 +211,8 @@ def _integers(batch: Any, name: str, device: torch.device) -> Tensor | None:
     if value is None:
         return None
     if not isinstance(value, Tensor) or value.dtype not in INDEX_DTYPES or value.dim() != 1:
-        found = f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise DtypeError(f"Expected batch.{name} to be a vector of integers (got {found})")
+        description = f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise DtypeError(f"Expected batch.{name} to be a vector of integers (got {description})")
     if value.device != device:
         raise DeviceError(f"Expected batch.{name} to be on {device} like batch.edge_index (got {value.device})")
     return value.long()
@@ -249,8 +251,8 @@ def _edge_count(padded: Padded) -> Tensor:
 
 def _check_mask(mask: Tensor) -> None:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise MaskError(f"Expected mask to be boolean (got {found})")
+        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise MaskError(f"Expected mask to be boolean (got {kind})")
     if mask.dim() != 2:
         raise MaskError(f"Expected mask to be (batch, nodes) (got {tuple(mask.shape)})")
 

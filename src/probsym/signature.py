@@ -60,12 +60,12 @@ class Term:
 
     def places(self) -> list[tuple[Axis, int | tuple[int, int]]]:
         """Every axis with its place in the tensor, counted from the end, so that batch axes may come and go."""
-        found: list[tuple[Axis, int | tuple[int, int]]] = []
+        places: list[tuple[Axis, int | tuple[int, int]]] = []
         place = -len(self.names)
         for axis in self.axes:
-            found.append((axis, (place, place + 1) if axis.kind == "grid" else place))
+            places.append((axis, (place, place + 1) if axis.kind == "grid" else place))
             place += len(axis.names)
-        return found
+        return places
 
     def __str__(self) -> str:
         return " ".join(str(axis) for axis in self.axes)
@@ -178,16 +178,16 @@ class Signature:
         candidates = items or [name for name in names if name not in bound]
         first = {term.names[0] for term in self.inputs if term.names}
         if len(candidates) != 1 or not (items or candidates[0] in first):
-            found = ", ".join(repr(name) for name in candidates) or "none"
-            raise MaskError(f"Expected masks as {{axis: mask}} unless exactly one axis qualifies (got {found})")
+            listing = ", ".join(repr(name) for name in candidates) or "none"
+            raise MaskError(f"Expected masks as {{axis: mask}} unless exactly one axis qualifies (got {listing})")
         return {candidates[0]: mask}
 
 
 def _read_groups(text: str, groups: Mapping[str, Group]) -> dict[str, Group]:
     """The bindings with their keys in canonical spelling."""
     if not isinstance(text, str) or not isinstance(groups, Mapping):
-        found = f"{type(text).__name__} and {type(groups).__name__}"
-        raise SignatureError(f"Expected a signature as text and groups as {{axis: group}} (got {found})")
+        types = f"{type(text).__name__} and {type(groups).__name__}"
+        raise SignatureError(f"Expected a signature as text and groups as {{axis: group}} (got {types})")
     bound: dict[str, Group] = {}
     for key, group in groups.items():
         if not isinstance(key, str) or not key.split():
@@ -222,8 +222,8 @@ class _Reader:
                 )
         rotated = [axis for axis in axes if axis.key in self.groups and self.groups[axis.key].axis_size(axis.kind)]
         if len(rotated) > 1 and any(axis.kind == "point" for axis in rotated):
-            found = ", ".join(f"'{axis}'" for axis in rotated)
-            raise SignatureError(f"Expected no axis that rotates beside ':point' in {self.where} (got {found})")
+            listing = ", ".join(f"'{axis}'" for axis in rotated)
+            raise SignatureError(f"Expected no axis that rotates beside ':point' in {self.where} (got {listing})")
         return Term(tuple(axes))
 
     def _axis(self, token: str) -> Axis:

@@ -291,7 +291,10 @@ class Symmetrized(Saved, nn.Module):
 
     def _outline(self, inputs: Sequence[Input], mask: Mask | None, index: Tensor | None) -> Batch:
         check_residual_input(self.residual, inputs)
-        own = next((one.dtype for one in self.parameters() if one.is_floating_point()), torch.get_default_dtype())
+        own = next(
+            (parameter.dtype for parameter in self.parameters() if parameter.is_floating_point()),
+            torch.get_default_dtype(),
+        )
         return Batch.outline(self.signature, inputs, mask, index, default=own)
 
     def _ready(self, outline: Batch) -> Batch:
@@ -357,26 +360,28 @@ class Symmetrized(Saved, nn.Module):
 
     def _draw(self, sampler: Sampler, batch: Batch, noise: Noise) -> Draw:
         with full_precision(batch.device):
-            found: Draw = sampler(batch, noise)
-        return found
+            draw: Draw = sampler(batch, noise)
+        return draw
 
     def _losses(self, sampler: Sampler, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:
         """Those of all draws together."""
         total = sum(chunk.count for chunk in chunks)
-        found: dict[str, Tensor] = {}
+        losses: dict[str, Tensor] = {}
         with full_precision(batch.device):
             for chunk in chunks:
                 for name, value in sampler.losses(batch, chunk).items():
                     share = value * (chunk.count / total)
-                    found[name] = found[name] + share if name in found else share
-        return found
+                    losses[name] = losses[name] + share if name in losses else share
+        return losses
 
     def _elements(self, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:
-        found = {}
+        elements = {}
         for key, group in self.signature.groups.items():
             g = torch.cat([chunk.elements[key] for chunk in chunks], 1)
-            found[key] = group.with_translation(g, batch.centroids[key].unsqueeze(1)) if key in batch.centroids else g
-        return found
+            elements[key] = (
+                group.with_translation(g, batch.centroids[key].unsqueeze(1)) if key in batch.centroids else g
+            )
+        return elements
 
 
 def _settled(average: Average, tol: float, max_samples: int) -> bool:

@@ -29,36 +29,36 @@ def atomic_write(*paths: Path, overwrite: bool = True) -> Iterator[tuple[Path, .
         for path in paths:
             _make_folder(path.parent)
         yield beside
-        for one in beside:
-            _sync(one)
-        for one, path in zip(beside, paths, strict=True):
+        for partial in beside:
+            _sync(partial)
+        for partial, path in zip(beside, paths, strict=True):
             if overwrite or named:
-                one.replace(path)
+                partial.replace(path)
             else:
-                _claim(one, path)
+                _claim(partial, path)
             named += 1
     except (FileExistsError, ProbsymError):
         raise
     except OSError as error:
         raise WriteError(f"Expected to write {', '.join(map(str, paths))} (got: {error})") from error
     finally:
-        for one in beside[:named] if named else beside:  # those that still belong to a named one stay
+        for partial in beside[:named] if named else beside:  # those that still belong to a named one stay
             with suppress(OSError):  # the folder may be none
-                one.unlink()
+                partial.unlink()
 
 
 def written(path: Path, sha256: str) -> Path | None:
     """The file with that digest: under its own name, or whole under the temporary one of a writer that was killed."""
-    return next((one for one in (path, *partials(path)) if one.is_file() and digest(one) == sha256), None)
+    return next((file for file in (path, *partials(path)) if file.is_file() and digest(file) == sha256), None)
 
 
 def partials(path: Path) -> list[Path]:
     """The temporary files of writers of `path` that are at work, or were killed."""
-    found = path.parent.iterdir() if path.parent.is_dir() else ()
+    entries = path.parent.iterdir() if path.parent.is_dir() else ()
     return sorted(
-        one
-        for one in found
-        if one.name.startswith(f".{path.name}.") and one.name.endswith(".partial") and one.is_file()
+        entry
+        for entry in entries
+        if entry.name.startswith(f".{path.name}.") and entry.name.endswith(".partial") and entry.is_file()
     )
 
 

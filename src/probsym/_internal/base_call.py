@@ -61,28 +61,28 @@ class BaseCall:
     ) -> tuple[Tensor, ...]:
         rows, signature = batch.count * draw.count, batch.signature
         folded = [x.reshape(rows, *x.shape[2:]) if isinstance(x, Tensor) else x for x in draw.undo(batch)]
-        found = base(*folded, **self._options(batch, draw, extra or {}))
-        outputs = as_outputs(found, self.output_keys, len(signature.outputs))
+        returned = base(*folded, **self._options(batch, draw, extra or {}))
+        outputs = as_outputs(returned, self.output_keys, len(signature.outputs))
         signature.check_outputs(outputs, batch.sizes, batch=rows)
         return draw.apply(batch, [y.unflatten(0, (batch.count, draw.count)) for y in outputs])
 
     def _options(self, batch: Batch, draw: Draw, extra: Mapping[str, Any]) -> dict[str, Any]:
         options = {
-            name: one.repeat_interleave(draw.count, 0)
-            if isinstance(one, Tensor) and one.dim() and one.shape[0] == batch.count
-            else one
-            for name, one in extra.items()
+            name: value.repeat_interleave(draw.count, 0)
+            if isinstance(value, Tensor) and value.dim() and value.shape[0] == batch.count
+            else value
+            for name, value in extra.items()
         }
         if self.takes_none if batch.mask_names is None else self.takes_mask:
             name = self.mask_argument
             if name in options:
                 raise SignatureError(f"Expected mask= rather than extra[{name!r}] (got both, or the latter)")
-            masks = {key: one.flatten(0, 1) for key, one in draw.masks(batch).items()}
+            masks = {key: mask.flatten(0, 1) for key, mask in draw.masks(batch).items()}
             options[name] = masks if batch.mask_names else next(iter(masks.values()), None)
         return options
 
 
-def as_outputs(found: Any, keys: Sequence[str] | None, count: int) -> tuple[Tensor, ...]:
+def as_outputs(returned: Any, keys: Sequence[str] | None, count: int) -> tuple[Tensor, ...]:
     """The outputs of a base that returned a tensor, a sequence, a mapping such as a ModelOutput, or a dataclass.
 
     Those called by `keys`, or all there are, in their order, of which there must then be `count`.
@@ -91,12 +91,12 @@ def as_outputs(found: Any, keys: Sequence[str] | None, count: int) -> tuple[Tens
     >>> as_outputs({"loss": torch.zeros(()), "logits": torch.ones(2)}, ["logits"], 1)
     (tensor([1., 1.]),)
     """
-    if isinstance(found, Tensor | EdgeList):  # the latter a dataclass, which is refused as an output
+    if isinstance(returned, Tensor | EdgeList):  # the latter a dataclass, which is refused as an output
         named = None
-    elif isinstance(found, Mapping):
-        named = {str(name): value for name, value in found.items() if value is not None}
-    elif dataclasses.is_dataclass(found) and not isinstance(found, type):
-        values = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    elif isinstance(returned, Mapping):
+        named = {str(name): value for name, value in returned.items() if value is not None}
+    elif dataclasses.is_dataclass(returned) and not isinstance(returned, type):
+        values = {field.name: getattr(returned, field.name) for field in dataclasses.fields(returned)}
         named = {name: value for name, value in values.items() if value is not None}
     else:
         named = None
@@ -113,13 +113,13 @@ def as_outputs(found: Any, keys: Sequence[str] | None, count: int) -> tuple[Tens
                 f"Expected the base to return {count} outputs, or output_keys= to choose them (got {', '.join(named)})"
             )
         return tuple(named.values())
-    return tuple(found) if isinstance(found, tuple | list) else (found,)
+    return tuple(returned) if isinstance(returned, tuple | list) else (returned,)
 
 
 def check_keys(keys: Sequence[str] | None, outputs: Sequence[Term]) -> tuple[str, ...] | None:
     """One name for every output, or None."""
     if keys is None:
         return None
-    if isinstance(keys, str) or len(keys) != len(outputs) or not all(isinstance(one, str) for one in keys):
+    if isinstance(keys, str) or len(keys) != len(outputs) or not all(isinstance(key, str) for key in keys):
         raise SignatureError(f"Expected output_keys to name {len(outputs)} outputs (got {keys!r})")
     return tuple(keys)

@@ -27,7 +27,7 @@ def takes_mask(function: Callable[..., Any], *, given: bool = True, name: str = 
             return takes_mask(wrapped, given=given, name=name)
     parameters = _parameters(function)
     return name in parameters or (
-        given and any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+        given and any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
     )
 
 
@@ -56,7 +56,7 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 def _passes_on(function: Callable[..., Any]) -> bool:
     """Whether it takes whatever it is given, as wrappers do."""
-    kinds = {one.kind for one in _parameters(function).values()}
+    kinds = {parameter.kind for parameter in _parameters(function).values()}
     return {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds or not kinds
 
 
@@ -71,12 +71,12 @@ def hidden_modules(function: Callable[..., Any]) -> list[str]:
     """
     if isinstance(function, nn.Module):
         return []
-    found: list[Any] = []
+    reached: list[Any] = []
     if isinstance(function, functools.partial):
-        found = [function.func, *function.args, *function.keywords.values()]
-    found.append(getattr(function, "__self__", None))
+        reached = [function.func, *function.args, *function.keywords.values()]
+    reached.append(getattr(function, "__self__", None))
     for cell in getattr(function, "__closure__", None) or ():
         with suppress(ValueError):  # an empty cell
-            found.append(cell.cell_contents)
-    modules = [one for one in found if isinstance(one, nn.Module)]
-    return [type(one).__name__ for one in modules if any(p.requires_grad for p in one.parameters())]
+            reached.append(cell.cell_contents)
+    modules = [module for module in reached if isinstance(module, nn.Module)]
+    return [type(module).__name__ for module in modules if any(p.requires_grad for p in module.parameters())]

@@ -117,7 +117,7 @@ def _check_groups(label: str, term: Term, x: Input, groups: Mapping[str, Group])
         if axis.key not in groups:
             continue
         group = groups[axis.key]
-        sizes = [x.shape[one] for one in ([place] if isinstance(place, int) else place)]
+        sizes = [x.shape[dimension] for dimension in ([place] if isinstance(place, int) else place)]
         wanted = group.axis_size(axis.kind)
         if wanted is not None and sizes[0] != wanted:
             raise ShapeError(
@@ -126,8 +126,8 @@ def _check_groups(label: str, term: Term, x: Input, groups: Mapping[str, Group])
         if 0 in sizes:
             raise ShapeError(f"Expected {label} to have at least one entry on axis {axis.key!r} (got 0)")
         if group.needs_square and len(set(sizes)) > 1:
-            found = " x ".join(str(size) for size in sizes)
-            raise ShapeError(f"Expected {label} to be square on axes {axis.key!r} for {group!r} (got {found})")
+            shape = " x ".join(str(size) for size in sizes)
+            raise ShapeError(f"Expected {label} to be square on axes {axis.key!r} for {group!r} (got {shape})")
         kind = "plain" if axis.kind == "point" else axis.kind
         if "uniform" not in group.linear.noise_laws(kind) and not x.is_floating_point():  # it mixes entries
             raise DtypeError(f"Expected {label} to be floating, since {group!r} rotates {axis.key!r} (got {x.dtype})")
@@ -144,8 +144,8 @@ def check_masks(
             if name in key.split() and not group.takes_mask:
                 raise MaskError(f"Expected no mask on axis {name!r}, which {group!r} transforms (got one)")
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-            found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-            raise MaskError(f"Expected mask {name!r} to be boolean (got {found})")
+            kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+            raise MaskError(f"Expected mask {name!r} to be boolean (got {kind})")
         wanted = (first.shape[0], sizes[name])
         if tuple(mask.shape) != wanted:
             raise MaskError(f"Expected mask {name!r} to have shape {wanted} (got {tuple(mask.shape)})")
@@ -245,9 +245,9 @@ def check_residual(residual: int | None, inputs: Sequence[Term], outputs: Sequen
     if not isinstance(residual, int) or isinstance(residual, bool) or not 0 <= residual < len(inputs):
         raise SignatureError(f"Expected residual to be the number of an input, below {len(inputs)} (got {residual!r})")
     if tuple(outputs) != (inputs[residual],):
-        found = ", ".join(f"'{term}'" for term in outputs)
+        terms = ", ".join(f"'{term}'" for term in outputs)
         raise SignatureError(
-            f"Expected the output to be '{inputs[residual]}', as input {residual} that is added (got {found})"
+            f"Expected the output to be '{inputs[residual]}', as input {residual} that is added (got {terms})"
         )
     return residual
 

@@ -45,8 +45,8 @@ def describe(model: Symmetrized) -> dict[str, Any]:
 def build(config: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The arguments of `Symmetrized` from a description; `parts` take the place of what is described."""
     if config.get("library_name") != "probsym" or config.get("format") != FORMAT:
-        found = {key: config.get(key) for key in ("library_name", "format")}
-        raise CheckpointError(f"Expected the configuration of a probsym model, format {FORMAT} (got {found})")
+        header = {key: config.get(key) for key in ("library_name", "format")}
+        raise CheckpointError(f"Expected the configuration of a probsym model, format {FORMAT} (got {header})")
     later = {"eval_coupling": None, "residual": None, "output_keys": None, "mask_argument": "mask"}
     known = ("signature", "groups", "base", "sampler", "samples", "eval_samples", "chunk", *later)
     config = {**later, **config}
@@ -71,9 +71,9 @@ def described(value: Any) -> Any:
     if value is None or isinstance(value, bool | str | Real | Tensor):
         return _plain(value)
     if isinstance(value, Sequence):
-        return [described(one) for one in value]
+        return [described(entry) for entry in value]
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: described(one) for key, one in value.items()}
+        return {key: described(entry) for key, entry in value.items()}
     return _own(value)
 
 
@@ -89,15 +89,17 @@ def _plain(value: Any) -> Any:
 def _own(value: Any) -> dict[str, Any]:
     """What is not of the library, by name, with the parts of the library inside it."""
     named = {"own": f"{type(value).__module__}.{type(value).__qualname__}"}
-    inside = {name: described(one) for name, one in value.named_children()} if isinstance(value, nn.Module) else {}
-    parts = {name: one for name, one in inside.items() if "part" in one or "parts" in one}
+    inside = {name: described(child) for name, child in value.named_children()} if isinstance(value, nn.Module) else {}
+    parts = {
+        name: description for name, description in inside.items() if "part" in description or "parts" in description
+    }
     return {**named, "parts": parts} if parts else named
 
 
 def _read(value: Any, name: str, argument: str) -> Any:
     """What was written under a name, for an argument of `Symmetrized`."""
     if isinstance(value, list):
-        return tuple(_read(one, name, argument) for one in value)
+        return tuple(_read(entry, name, argument) for entry in value)
     if not isinstance(value, dict):
         return value
     if "own" in value:
@@ -105,7 +107,7 @@ def _read(value: Any, name: str, argument: str) -> Any:
             f"Expected {argument}= to be given, since {value['own']} is not of the library and cannot be made from a "
             "file (got none)"
         )
-    entries = {key: _read(one, key, argument) for key, one in value.items()}
+    entries = {key: _read(entry, key, argument) for key, entry in value.items()}
     for word, known in (("part", known_parts()), ("group", GROUPS)):  # a part may have an argument called group
         if word in entries:
             kind = entries.pop(word)

@@ -21,7 +21,7 @@ def read_object(path: Path, error: type[ProbsymError] = RunError) -> dict[str, A
     """An object from a file of JSON; an empty one if there is no such file."""
     if not path.is_file():
         return {}
-    found = read_json(path, error)
-    if not isinstance(found, dict):
-        raise error(f"Expected {path} to hold an object (got {type(found).__name__})")
-    return found
+    content = read_json(path, error)
+    if not isinstance(content, dict):
+        raise error(f"Expected {path} to hold an object (got {type(content).__name__})")
+    return content

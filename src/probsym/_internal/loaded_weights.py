@@ -37,10 +37,12 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor], source: str, uniform: 
     for name, x in own.items():
         _check_numbers(name, tensors[name], source, infinite=not isinstance(x, nn.Parameter))
     for part in uniform:
-        found = {str(tensors[name].dtype) for name, x in own.items() if name.startswith(f"{part}.") and _trained(x)}
-        if len(found) > 1:
+        precisions = {
+            str(tensors[name].dtype) for name, x in own.items() if name.startswith(f"{part}.") and _trained(x)
+        }
+        if len(precisions) > 1:
             raise CheckpointError(
-                f"Expected weights of one precision in the {part} of {source} (got {', '.join(sorted(found))})"
+                f"Expected weights of one precision in the {part} of {source} (got {', '.join(sorted(precisions))})"
             )
     for name, x in own.items():
         x.data = tensors[name].to(x.device, copy=True)
@@ -53,8 +55,8 @@ def _trained(x: Tensor) -> bool:
 def _compare(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], source: str) -> None:
     missing, unknown = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
     if missing or unknown:
-        found = f"{len(missing)} missing, {len(unknown)} unknown, such as {(missing + unknown)[0]}"
-        raise CheckpointError(f"Expected the weights of the model that {source} describes (got {found})")
+        difference = f"{len(missing)} missing, {len(unknown)} unknown, such as {(missing + unknown)[0]}"
+        raise CheckpointError(f"Expected the weights of the model that {source} describes (got {difference})")
     for name, x in own.items():
         if x.shape != tensors[name].shape:
             raise CheckpointError(
@@ -92,5 +94,5 @@ def _limited(most: int, source: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for one in handles:
-            one.remove()
+        for handle in handles:
+            handle.remove()

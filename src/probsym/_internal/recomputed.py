@@ -38,8 +38,9 @@ class _Unchanged:
         self.buffers = list(base.buffers()) if isinstance(base, nn.Module) else []
 
     def __enter__(self) -> None:
-        self.kept = [one.clone() for one in self.buffers]
+        self.kept = [buffer.clone() for buffer in self.buffers]
 
     def __exit__(self, *_: object) -> None:  # also when torch leaves by an exception, having what it needs
-        for one, before in zip(self.buffers, self.kept, strict=True):
-            one.data.copy_(before)  # not a change that the gradient need know of: in training, norms do not read these
+        for buffer, before in zip(self.buffers, self.kept, strict=True):
+            # not a change that the gradient need know of: in training, norms do not read these
+            buffer.data.copy_(before)

@@ -87,7 +87,7 @@ class Saved:
 
         def described_parts() -> dict[str, Any]:
             """What is made from the description alone; parts that the caller gives are left as they are."""
-            return {name: one for name, one in build(config, parts).items() if name not in parts}
+            return {name: part for name, part in build(config, parts).items() if name not in parts}
 
         check_sizes(described_parts, tensors, str(source))
         model: Any = cls(**build(config, parts))
@@ -136,8 +136,8 @@ def describe_module(module: nn.Module) -> dict[str, Any]:
 def _weights_in(folder: Path, config: Mapping[str, Any]) -> Path:
     """The file of weights that the settings name; it may still have the temporary name of a writer that was killed."""
     wanted = config.get(DIGEST)
-    found = written(folder / WEIGHTS, wanted) if isinstance(wanted, str) else None
-    return found or _in_folder(folder, WEIGHTS)
+    weights = written(folder / WEIGHTS, wanted) if isinstance(wanted, str) else None
+    return weights or _in_folder(folder, WEIGHTS)
 
 
 def _check_digest(weights: Path, wanted: Any) -> None:
@@ -150,7 +150,7 @@ def _check_digest(weights: Path, wanted: Any) -> None:
 
 def _in_folder(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
-        there = ", ".join(sorted(one.name for one in folder.iterdir())) or "nothing"
+        there = ", ".join(sorted(entry.name for entry in folder.iterdir())) or "nothing"
         raise CheckpointError(f"Expected {name} in {folder} (got {there})")
     return folder / name
 

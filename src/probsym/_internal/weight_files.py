@@ -35,13 +35,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def _read_parts(index: Path) -> dict[str, Tensor]:
     places = _places(index)
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for part in sorted(set(places.values())):
-        found |= read_tensors(index.parent / part)
-    absent = sorted(set(places) - set(found))
+        tensors |= read_tensors(index.parent / part)
+    absent = sorted(set(places) - set(tensors))
     if absent:
         raise CheckpointError(f"Expected the tensors that {index.name} names (got no {', '.join(absent[:3])})")
-    return found
+    return tensors
 
 
 def _places(index: Path) -> dict[str, str]:
@@ -49,9 +49,9 @@ def _places(index: Path) -> dict[str, str]:
     places = read_object(index, CheckpointError).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise CheckpointError(f"Expected {index.name} to have a weight_map (got {str(places)[:50]})")
-    if not all(isinstance(one, str) and _beside(one) for one in places.values()):
-        found = sorted({str(one) for one in places.values()})
-        raise CheckpointError(f"Expected {index.name} to name files beside it (got {found[:3]})")
+    if not all(isinstance(name, str) and _beside(name) for name in places.values()):
+        names = sorted({str(name) for name in places.values()})
+        raise CheckpointError(f"Expected {index.name} to name files beside it (got {names[:3]})")
     return places
 
 
@@ -78,7 +78,7 @@ def _in_folder(folder: Path) -> Path:
     single = sorted(folder.glob("*.safetensors"))
     if len(single) == 1:
         return single[0]
-    there = ", ".join(sorted(one.name for one in folder.iterdir())) or "nothing"
+    there = ", ".join(sorted(entry.name for entry in folder.iterdir())) or "nothing"
     raise CheckpointError(f"Expected {_WHOLE} in {folder}, since pickled files can run code (got {there})")
 
 

@@ -73,21 +73,23 @@ class ModelCalculator(AveragedCalculator):
         types = numbers if self.encode is None else self.encode(numbers)
         types = types.to(parameter.dtype) if types.is_floating_point() else types
         strain = torch.zeros(3, 3, dtype=parameter.dtype, device=parameter.device, requires_grad=True)
-        positions, cell = (torch.from_numpy(np.array(one)).to(strain) for one in (atoms.positions, atoms.cell))
+        positions, cell = (torch.from_numpy(np.array(vectors)).to(strain) for vectors in (atoms.positions, atoms.cell))
         positions.requires_grad_()
         with torch.enable_grad():
-            deformed = [one + one @ (strain + strain.T) / 2 for one in (positions, cell)]
+            deformed = [vectors + vectors @ (strain + strain.T) / 2 for vectors in (positions, cell)]
             inputs = (types, *deformed) if self.reads_cell else (types, deformed[0])
-            estimate = self.model.estimate(*(one.unsqueeze(0) for one in inputs), seed=self.seed, keep_values=True)
+            estimate = self.model.estimate(
+                *(tensor.unsqueeze(0) for tensor in inputs), seed=self.seed, keep_values=True
+            )
             gradient, virial = torch.autograd.grad(estimate.mean.sum(), (positions, strain), materialize_grads=True)
-        shift = sum(self.references.get(one, 0.0) for one in atoms.numbers.tolist())
+        shift = sum(self.references.get(number, 0.0) for number in atoms.numbers.tolist())
         mean, spread = mean_and_spread(estimate, estimate.mean, estimate.values)
-        found: dict[str, Any] = {"energy": float(mean) + shift, "energy_std": float(spread)}
-        found["forces"] = -gradient.detach().double().cpu().numpy()
+        results: dict[str, Any] = {"energy": float(mean) + shift, "energy_std": float(spread)}
+        results["forces"] = -gradient.detach().double().cpu().numpy()
         if "stress" in names:
             if atoms.cell.rank < 3:
                 raise ShapeError(f"Expected a cell with a volume for a stress (got one of rank {atoms.cell.rank})")
-            found["stress"] = as_ase("stress", virial.double().cpu() / atoms.get_volume())
-        if not all(bool(np.isfinite(one).all()) for one in found.values()):
+            results["stress"] = as_ase("stress", virial.double().cpu() / atoms.get_volume())
+        if not all(bool(np.isfinite(value).all()) for value in results.values()):
             raise NonFiniteError("Expected finite energy and derivatives from the model (got NaN or infinity)")
-        return found
+        return results

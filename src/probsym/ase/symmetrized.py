@@ -118,24 +118,26 @@ class SymmetrizedCalculator(AveragedCalculator):
         seed = self.seed + self._drawn if self.redraw else self.seed
         with torch.no_grad():
             estimate = self._model(names, atoms).estimate(*_inputs(atoms), seed=seed, keep_values=True)
-        means, values = ((one,) if isinstance(one, Tensor) else one for one in (estimate.mean, estimate.values))
-        found: dict[str, Any] = {}
+        means, values = (
+            (outputs,) if isinstance(outputs, Tensor) else outputs for outputs in (estimate.mean, estimate.values)
+        )
+        results: dict[str, Any] = {}
         for name, mean, each in zip(names, means, values, strict=True):
             average, spread = mean_and_spread(estimate, mean, each)
-            found |= {name: as_ase(name, average), f"{name}_std": as_ase(name, spread)}
-        return found
+            results |= {name: as_ase(name, average), f"{name}_std": as_ase(name, spread)}
+        return results
 
     def _model(self, names: Sequence[str], atoms: Atoms) -> Symmetrized:
         """The average of these properties of such atoms as a function of positions and cell."""
         points = "n d:point" if "point" in self.group.kinds else "n d"
 
         def base(positions: Tensor, cells: Tensor) -> tuple[Tensor, ...]:
-            turned = [_placed(atoms, *one) for one in zip(positions.numpy(), cells.numpy(), strict=True)]
+            turned = [_placed(atoms, *geometry) for geometry in zip(positions.numpy(), cells.numpy(), strict=True)]
             with torch.enable_grad():  # which the calculator inside may need for its forces
-                found = [_tensors(one, names, len(atoms)) for one in self._computed(turned, names)]
-            if len(found) != len(turned):
-                raise ShapeError(f"Expected results for {len(turned)} turned copies from many (got {len(found)})")
-            outputs = [torch.stack(each) for each in zip(*found, strict=True)]
+                computed = [_tensors(results, names, len(atoms)) for results in self._computed(turned, names)]
+            if len(computed) != len(turned):
+                raise ShapeError(f"Expected results for {len(turned)} turned copies from many (got {len(computed)})")
+            outputs = [torch.stack(each) for each in zip(*computed, strict=True)]
             if "point" in self.group.kinds and "forces" in names:  # the energy is one of positions about their centroid
                 forces = outputs[names.index("forces")]
                 forces -= forces.mean(1, keepdim=True)
@@ -148,7 +150,7 @@ class SymmetrizedCalculator(AveragedCalculator):
     def _computed(self, turned: list[Atoms], names: Sequence[str]) -> Iterable[Results]:
         if self.many is not None:
             return self.many(turned)
-        return ({name: self.calculator.get_property(name, one) for name in names} for one in turned)
+        return ({name: self.calculator.get_property(name, copy) for name in names} for copy in turned)
 
 
 def _inputs(atoms: Atoms) -> tuple[Tensor, Tensor]:
@@ -158,16 +160,16 @@ def _inputs(atoms: Atoms) -> tuple[Tensor, Tensor]:
 
 def _placed(atoms: Atoms, positions: Any, cell: Any) -> Atoms:
     """A copy of the atoms elsewhere, in another cell, free of constraints, which belong to the original."""
-    found = atoms.copy()
-    found.set_constraint()
-    found.set_cell(cell)
-    found.positions[:] = positions
-    return found
+    copy = atoms.copy()
+    copy.set_constraint()
+    copy.set_cell(cell)
+    copy.positions[:] = positions
+    return copy
 
 
 def _tensors(results: Results, names: Sequence[str], atoms: int) -> list[Tensor]:
     """What the calculator inside found, checked."""
-    found, shapes = [], {"forces": (atoms, 3), "stress": (3, 3)}
+    tensors, shapes = [], {"forces": (atoms, 3), "stress": (3, 3)}
     for name in names:
         value = results.get(name)
         if value is None:
@@ -178,5 +180,5 @@ def _tensors(results: Results, names: Sequence[str], atoms: int) -> list[Tensor]
             raise ShapeError(f"Expected {name} of shape {shapes.get(name, ())} (got {array.shape})")
         if not np.isfinite(array).all():
             raise NonFiniteError(f"Expected finite {name} in every rotation (got NaN or infinity)")
-        found.append(torch.from_numpy(array))
-    return found
+        tensors.append(torch.from_numpy(array))
+    return tensors

@@ -127,10 +127,17 @@ class Arrays:
 def items_mask(mask: Mask | None, batch: int, n: int, device: torch.device) -> Tensor | None:
     """The mask of the items, checked: of several by name the first that is (batch, n)."""
     if isinstance(mask, Mapping):
-        fitting = [one for one in mask.values() if isinstance(one, Tensor) and tuple(one.shape) == (batch, n)]
+        fitting = [
+            candidate
+            for candidate in mask.values()
+            if isinstance(candidate, Tensor) and tuple(candidate.shape) == (batch, n)
+        ]
         if mask and not fitting:
-            found = {name: tuple(one.shape) if isinstance(one, Tensor) else type(one) for name, one in mask.items()}
-            raise MaskError(f"Expected a mask {(batch, n)} among those given (got {found})")
+            shapes = {
+                name: tuple(candidate.shape) if isinstance(candidate, Tensor) else type(candidate)
+                for name, candidate in mask.items()
+            }
+            raise MaskError(f"Expected a mask {(batch, n)} among those given (got {shapes})")
         mask = fitting[0] if fitting else None
     check_mask(mask, batch, n, device)
     return mask
@@ -141,8 +148,8 @@ def check_mask(mask: Tensor | None, batch: int, n: int, device: torch.device | N
     if mask is None:
         return
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or tuple(mask.shape) != (batch, n):
-        found = f"{tuple(mask.shape)}, {mask.dtype}" if isinstance(mask, Tensor) else type(mask).__name__
-        raise MaskError(f"Expected mask to be boolean {(batch, n)} (got {found})")
+        description = f"{tuple(mask.shape)}, {mask.dtype}" if isinstance(mask, Tensor) else type(mask).__name__
+        raise MaskError(f"Expected mask to be boolean {(batch, n)} (got {description})")
     if device is not None and mask.device != device:
         raise MaskError(f"Expected mask to be on {device} like input 0 (got {mask.device})")
 
@@ -156,8 +163,8 @@ def _check_kind(x: Any, label: str, edges: bool) -> None:
     """Refuse what is no dense tensor of real numbers, nor edges where they are allowed."""
     values = x.values if edges and isinstance(x, EdgeList) else x
     if not isinstance(values, Tensor) or values.is_complex():
-        found = values.dtype if isinstance(values, Tensor) else type(values).__name__
-        raise DtypeError(f"Expected {label} to be a tensor of real numbers (got {found})")
+        kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
+        raise DtypeError(f"Expected {label} to be a tensor of real numbers (got {kind})")
     if values.layout != torch.strided:
         raise DtypeError(f"Expected {label} to be a dense tensor (got {values.layout})")
 

@@ -44,15 +44,15 @@ def read_pretrained(
     weights, config = locate(source, **options)
     where, given = str(source), read_tensors(weights)
     names = _plain_names(given, where)
-    layout, found, left_over = _sorted_out({plain: given[name] for plain, name in names.items()}, where)
+    layout, tensors, left_over = _sorted_out({plain: given[name] for plain, name in names.items()}, where)
     if "model_type" not in config and any("roberta." in name for name in given):
         raise CheckpointError(
             f"Expected a config.json in {where}, since a RoBERTa's says where positions begin (got none)"
         )
-    settings = _settings(layout, found, config, heads, layer_norm_eps, where)
-    layers, cls = _layers(settings, found, where), _cls(found, settings.width, where)
-    positions, global_position = _positions(found, settings, config, where)
-    if positions is None and "positions" in found:
+    settings = _settings(layout, tensors, config, heads, layer_norm_eps, where)
+    layers, cls = _layers(settings, tensors, where), _cls(tensors, settings.width, where)
+    positions, global_position = _positions(tensors, settings, config, where)
+    if positions is None and "positions" in tensors:
         left_over += [name for name, ours in layout.globals.items() if ours == "positions"]
     _check_finite({**layers, "cls": cls, "positions": positions}, where)
     unused = tuple(sorted(names[plain] for plain in left_over))
@@ -90,11 +90,11 @@ def _sorted_out(tensors: Mapping[str, Tensor], source: str) -> tuple[Layout, dic
                 f"Expected layers of {source} to be those of a {layout.name} (got {strange[0]}, {len(strange)} such)"
             )
         _check_numbers([at[1] for at in inside.values()], source)
-        found = {f"{int(at[1])}.{names[name[at.end() :]]}": tensors[name] for name, at in inside.items()}
-        found |= {ours: tensors[name] for name, ours in fixed.items() if name in tensors}
+        renamed = {f"{int(at[1])}.{names[name[at.end() :]]}": tensors[name] for name, at in inside.items()}
+        renamed |= {ours: tensors[name] for name, ours in fixed.items() if name in tensors}
         left_over = [name for name in tensors if name not in inside and name not in fixed]
         _check_left_over(left_over, source)
-        return layout, found, left_over
+        return layout, renamed, left_over
     known = ", ".join(layout.name for layout in LAYOUTS)
     some = ", ".join(sorted(tensors)[:3]) or "no tensors"
     raise CheckpointError(f"Expected {source} to be laid out as one of: {known} (got {some}, ...)")
@@ -116,22 +116,22 @@ def _check_left_over(names: Sequence[str], source: str) -> None:
 
 def _settings(
     layout: Layout,
-    found: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
     config: Mapping[str, Any],
     heads: int | None,
     eps: float | None,
     source: str,
 ) -> EncoderSettings:
     """The shape that the tensors have; what they do not show comes from the configuration, or from the caller."""
-    given = _shown(layout, found, source)
+    shown = _shown(layout, tensors, source)
     if heads is not None:
-        given["heads"] = heads
+        shown["heads"] = heads
     try:
         told = EncoderSettings.from_config(config).described() if "model_type" in config else {}
-        for name, value in given.items():
+        for name, value in shown.items():
             if name in told and told[name] != value:
                 raise CheckpointError(f"Expected {name} {told[name]} in {source} as its config.json says (got {value})")
-        fields = {"eps": layout.eps, "heads": _known_heads(given), **told, **given}
+        fields = {"eps": layout.eps, "heads": _known_heads(shown), **told, **shown}
         if fields["heads"] is None:
             raise CheckpointError(f"Expected heads=, which the weights of {source} do not show (got none)")
         return EncoderSettings(**(fields if eps is None else {**fields, "eps": eps}))
@@ -139,17 +139,17 @@ def _settings(
         raise CheckpointError(f"{error}, in {source}") from error
 
 
-def _shown(layout: Layout, found: Mapping[str, Tensor], source: str) -> dict[str, Any]:
+def _shown(layout: Layout, tensors: Mapping[str, Tensor], source: str) -> dict[str, Any]:
     """What the tensors show of the shape of their encoder."""
     for name in ("0.norm_1.weight", "0.up.weight"):
-        if name not in found or found[name].dim() == 0:
+        if name not in tensors or tensors[name].dim() == 0:
             raise CheckpointError(f"Expected a first layer with norms and an MLP in {source} (got no {name})")
     return {
         "family": layout.family,
-        "width": found["0.norm_1.weight"].shape[0],
-        "layers": 1 + max(int(name.split(".")[0]) for name in found if name[0].isdigit()),
-        "feed_forward": found["0.up.weight"].shape[0],
-        "qkv_bias": "0.q.bias" in found or "0.qkv.bias" in found,
+        "width": tensors["0.norm_1.weight"].shape[0],
+        "layers": 1 + max(int(name.split(".")[0]) for name in tensors if name[0].isdigit()),
+        "feed_forward": tensors["0.up.weight"].shape[0],
+        "qkv_bias": "0.q.bias" in tensors or "0.qkv.bias" in tensors,
     }
 
 
@@ -157,18 +157,23 @@ def _known_heads(shown: Mapping[str, Any]) -> int | None:
     """The heads of the ViT of that shape, DeiT among them; None where no known one has it."""
     fields = ("family", "width", "layers", "feed_forward")
     return next(
-        (one.heads for one in SHAPES.values() if all(getattr(one, name) == shown[name] for name in fields)), None
+        (
+            settings.heads
+            for settings in SHAPES.values()
+            if all(getattr(settings, name) == shown[name] for name in fields)
+        ),
+        None,
     )
 
 
-def _layers(settings: EncoderSettings, found: Mapping[str, Tensor], source: str) -> dict[str, Tensor]:
+def _layers(settings: EncoderSettings, tensors: Mapping[str, Tensor], source: str) -> dict[str, Tensor]:
     """The tensors of `Encoder`, each of the shape it must have."""
     width, inner = settings.width, settings.feed_forward
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("q", "k", "v", "out"), (width, width))
     shapes |= {"up": (inner, width), "down": (width, inner), "norm_1": (width,), "norm_2": (width,)}
     layers = {}
     for i in range(settings.layers):
-        here = {name.split(".", 1)[1]: x for name, x in found.items() if name.startswith(f"{i}.")}
+        here = {name.split(".", 1)[1]: x for name, x in tensors.items() if name.startswith(f"{i}.")}
         here = _apart(here, width, f"layer {i} of {source}")
         for name, shape in shapes.items():
             for kind in _LINEAR:
@@ -182,8 +187,8 @@ def _layers(settings: EncoderSettings, found: Mapping[str, Tensor], source: str)
             raise CheckpointError(f"Expected no {sorted(here)[0]} in layer {i} of {source} (got one)")
     for name in ("norm", "embedding_norm"):
         for kind in _LINEAR:
-            if f"{name}.{kind}" in found:
-                layers[f"{name}.{kind}"] = _fitting(found[f"{name}.{kind}"], (width,), f"{name}.{kind} in {source}")
+            if f"{name}.{kind}" in tensors:
+                layers[f"{name}.{kind}"] = _fitting(tensors[f"{name}.{kind}"], (width,), f"{name}.{kind} in {source}")
     return layers
 
 
@@ -211,9 +216,9 @@ def _fitting(x: Tensor | None, shape: tuple[int, ...], what: str) -> Tensor:
     return x
 
 
-def _cls(found: Mapping[str, Tensor], width: int, source: str) -> Tensor | None:
+def _cls(tensors: Mapping[str, Tensor], width: int, source: str) -> Tensor | None:
     """The global token, (width,)."""
-    cls = found.get("cls")
+    cls = tensors.get("cls")
     if cls is None:
         return None
     if cls.numel() != width or not cls.is_floating_point():
@@ -222,18 +227,18 @@ def _cls(found: Mapping[str, Tensor], width: int, source: str) -> Tensor | None:
 
 
 def _positions(
-    found: Mapping[str, Tensor], settings: EncoderSettings, config: Mapping[str, Any], source: str
+    tensors: Mapping[str, Tensor], settings: EncoderSettings, config: Mapping[str, Any], source: str
 ) -> tuple[Tensor | None, bool]:
     """The positions, (count, width), and whether the first is the global token's."""
-    given = found.get("positions")
-    if given is None or (settings.family == "vit" and given.dim() == 2):
+    table = tensors.get("positions")
+    if table is None or (settings.family == "vit" and table.dim() == 2):
         return None, False  # tables (rows, width) under that name are of other kinds of positions
-    positions = _rows(given, settings.width, "positions", source)
+    positions = _rows(table, settings.width, "positions", source)
     if settings.family == "vit":
         return positions, round(len(positions) ** 0.5) ** 2 != len(positions)
     positions = positions[_first_position(config, source) :]
-    if "types" in found:
-        positions = positions + _rows(found["types"], settings.width, "types", source)[:1]
+    if "types" in tensors:
+        positions = positions + _rows(tensors["types"], settings.width, "types", source)[:1]
     return positions, True
 
 

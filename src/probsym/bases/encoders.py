@@ -64,7 +64,7 @@ class EncoderSettings:
                 raise RangeError(f"Expected an encoder among {', '.join(SHAPES)} (got {given!r})")
             return SHAPES[given]
         if isinstance(given, Mapping):
-            known = {one.name for one in fields(EncoderSettings)}
+            known = {field.name for field in fields(EncoderSettings)}
             needed = known - {"activation", "eps", "qkv_bias", "dropout", "attention_dropout"}
             if not needed <= set(given) <= known:
                 raise RangeError(f"Expected an encoder to be described by {sorted(known)} (got {_names(given)})")

@@ -24,7 +24,7 @@ class GNN(RemembersArguments, nn.Module):
     name. The paper's model for particles has 92,103 parameters:
 
     >>> model = GNN("n 3, n 3, n n 2 -> n 3", width=60, layers=4)
-    >>> sum(one.numel() for one in model.parameters())
+    >>> sum(parameter.numel() for parameter in model.parameters())
     92103
     >>> model(torch.rand(8, 5, 3), torch.rand(8, 5, 3), torch.rand(8, 5, 5, 2)).shape
     torch.Size([8, 5, 3])

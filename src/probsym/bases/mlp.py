@@ -66,8 +66,8 @@ class MLP(RemembersArguments, nn.Module):
             raise ShapeError("Expected at least one input (got none)")
         for i, x in enumerate(inputs):
             if not isinstance(x, Tensor) or x.is_complex():
-                found = x.dtype if isinstance(x, Tensor) else type(x).__name__
-                raise DtypeError(f"Expected input {i} to be a tensor of real numbers (got {found})")
+                kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+                raise DtypeError(f"Expected input {i} to be a tensor of real numbers (got {kind})")
             if x.dim() < 1:
                 raise ShapeError(f"Expected input {i} to have a batch axis (got shape ())")
             if x.shape[0] != inputs[0].shape[0]:

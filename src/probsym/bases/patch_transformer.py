@@ -165,49 +165,50 @@ class PatchTransformer(RemembersArguments, nn.Module):
         """
         hub: dict[str, Any] = {"revision": revision, "cache_dir": cache_dir, "token": token}
         hub["local_files_only"] = local_files_only
-        found = read_pretrained(source, heads=heads, layer_norm_eps=layer_norm_eps, **hub)
-        settings = found.settings
+        pretrained = read_pretrained(source, heads=heads, layer_norm_eps=layer_norm_eps, **hub)
+        settings = pretrained.settings
         if encoder is not None:
-            _check_expected(settings, EncoderSettings.of(encoder), found.source)
+            _check_expected(settings, EncoderSettings.of(encoder), pretrained.source)
         if dropout is not None:
             settings = settings.resized(dropout=dropout, attention_dropout=dropout)
         model = cls(arrays, n, settings, grid, **options)
-        model.loaded = model._load(found)
+        model.loaded = model._load(pretrained)
         return model
 
     @torch.no_grad()
-    def _load(self, found: Pretrained) -> LoadReport:
+    def _load(self, pretrained: Pretrained) -> LoadReport:
         own = dict(self.named_parameters())
-        loaded = {f"encoder.{name}": x for name, x in found.layers.items()}
+        loaded = {f"encoder.{name}": x for name, x in pretrained.layers.items()}
         resized: tuple[str, ...] = ()
-        if found.cls is not None:
-            loaded["cls"] = found.cls
-        if found.positions is not None:
-            loaded["positions"] = self._fitted(found)
-            patches = len(found.positions) - found.global_position
-            if found.settings.family == "vit" and patches != self.grid**2:
+        if pretrained.cls is not None:
+            loaded["cls"] = pretrained.cls
+        if pretrained.positions is not None:
+            loaded["positions"] = self._fitted(pretrained)
+            patches = len(pretrained.positions) - pretrained.global_position
+            if pretrained.settings.family == "vit" and patches != self.grid**2:
                 resized = ("positions",)
         for name, x in loaded.items():
             own[name].copy_(x)
         new = tuple(name for name in own if name not in loaded)
-        return LoadReport(found.source, found.layout, tuple(loaded), resized, new, found.left_over)
+        return LoadReport(pretrained.source, pretrained.layout, tuple(loaded), resized, new, pretrained.left_over)
 
-    def _fitted(self, found: Pretrained) -> Tensor:
+    def _fitted(self, pretrained: Pretrained) -> Tensor:
         """The positions of a checkpoint for this grid: those of images are resized, those of texts cut off."""
-        assert found.positions is not None
-        positions, wanted = found.positions.float(), 1 + self.grid**2
-        if found.settings.family == "bert":
+        assert pretrained.positions is not None
+        positions, wanted = pretrained.positions.float(), 1 + self.grid**2
+        if pretrained.settings.family == "bert":
             if len(positions) < wanted:
                 raise CheckpointError(
-                    f"Expected {wanted} positions in {found.source} for a grid of {self.grid} (got {len(positions)})"
+                    f"Expected {wanted} positions in {pretrained.source} for a grid of {self.grid} "
+                    f"(got {len(positions)})"
                 )
             return positions[:wanted]
-        first = positions[:1] if found.global_position else torch.zeros_like(positions[:1])
-        patches = positions[1:] if found.global_position else positions
+        first = positions[:1] if pretrained.global_position else torch.zeros_like(positions[:1])
+        patches = positions[1:] if pretrained.global_position else positions
         side = round(len(patches) ** 0.5)
         if side**2 != len(patches):
             raise CheckpointError(
-                f"Expected positions of a square of patches in {found.source}, with one more or not "
+                f"Expected positions of a square of patches in {pretrained.source}, with one more or not "
                 f"(got {len(positions)})"
             )
         if side != self.grid:
@@ -244,14 +245,14 @@ def _thinned(tokens: Tensor, low: float, high: float) -> tuple[Tensor, Tensor | 
 def _rates(given: float | Sequence[float]) -> tuple[float, float]:
     """The lowest and highest share of tokens to drop."""
     pair = tuple(given) if isinstance(given, Sequence) else (given, given)
-    if len(pair) != 2 or not all(is_rate(one) for one in pair) or pair[0] > pair[1]:
+    if len(pair) != 2 or not all(is_rate(rate) for rate in pair) or pair[0] > pair[1]:
         raise RangeError(f"Expected patch_dropout to be in [0, 1), or a pair (low, high) of such (got {given!r})")
     return float(pair[0]), float(pair[1])
 
 
-def _check_expected(found: EncoderSettings, expected: EncoderSettings, source: str) -> None:
+def _check_expected(settings: EncoderSettings, expected: EncoderSettings, source: str) -> None:
     for name in ("family", "width", "layers", "heads", "feed_forward", "activation", "qkv_bias"):
-        if getattr(found, name) != getattr(expected, name):
+        if getattr(settings, name) != getattr(expected, name):
             raise CheckpointError(
-                f"Expected an encoder with {name} {getattr(expected, name)} (got {getattr(found, name)} in {source})"
+                f"Expected an encoder with {name} {getattr(expected, name)} (got {getattr(settings, name)} in {source})"
             )

@@ -75,9 +75,11 @@ class Tokenize(nn.Module):
 
     def _bound(self, array: Array) -> float:
         """The largest number that a convolution over the array, and those beside it, starts with."""
-        beside = [one for one in self.arrays.inputs if self.diagonal or one.order == array.order]
+        beside = [
+            input_array for input_array in self.arrays.inputs if self.diagonal or input_array.order == array.order
+        ]
         cells = self.side**2 if self.diagonal or array.order == 2 else self.piece
-        return 1 / math.sqrt(cells * sum(one.width for one in beside))
+        return 1 / math.sqrt(cells * sum(input_array.width for input_array in beside))
 
     def _missing(self, square: bool) -> int:
         """How many items short of whole patches n is: as rows of a square, or in a row of pieces."""
@@ -128,21 +130,21 @@ class Tokenize(nn.Module):
         places = cell.unsqueeze(-1) * channels + torch.arange(channels, device=cell.device)
         starts = torch.searchsorted(token, torch.arange(tokens, device=token.device)) * channels
         with torch.autocast(weight.device.type, enabled=False):
-            found = embedding_bag(
+            sums = embedding_bag(
                 places.flatten(), weight, starts, mode="sum", per_sample_weights=values[order].flatten()
             )
-        return found.view(edges.batch, self.grid**2, weight.shape[1])
+        return sums.view(edges.batch, self.grid**2, weight.shape[1])
 
     def _from_items(self, x: Tensor, weight: Tensor) -> Tensor:
         """Pieces in a row, one per token, or those of the diagonal patches."""
         batch, _, channels = x.shape
         pieces, size = (self.grid, self.side) if self.diagonal else (self.grid**2, self.piece)
         x = self._filled(x, 1, square=self.diagonal).reshape(batch, pieces, size * channels)
-        found = x @ weight
+        mapped = x @ weight
         if not self.diagonal:
-            return found
-        tokens = found.new_zeros(batch, self.grid**2, found.shape[-1])
-        return tokens.index_copy(1, torch.arange(0, self.grid**2, self.grid + 1, device=x.device), found)
+            return mapped
+        tokens = mapped.new_zeros(batch, self.grid**2, mapped.shape[-1])
+        return tokens.index_copy(1, torch.arange(0, self.grid**2, self.grid + 1, device=x.device), mapped)
 
 
 class Detokenize(nn.Module):
@@ -169,17 +171,17 @@ class Detokenize(nn.Module):
         """The output for n items."""
         batch, channels = tokens.shape[0], self.output.width
         if self.output.order == 0:
-            found = tokens[:, 0] @ self.weight
+            values = tokens[:, 0] @ self.weight
         elif self.output.order == 2:
-            found = tokens[:, 1:] @ self.weight
-            found = found.view(batch, self.grid, self.grid, self.side, self.side, channels).transpose(2, 3)
-            found = found.reshape(batch, self.grid * self.side, self.grid * self.side, channels)[:, :n, :n]
+            values = tokens[:, 1:] @ self.weight
+            values = values.view(batch, self.grid, self.grid, self.side, self.side, channels).transpose(2, 3)
+            values = values.reshape(batch, self.grid * self.side, self.grid * self.side, channels)[:, :n, :n]
         else:
             used = tokens[:, 1 :: self.grid + 1] if self.diagonal else tokens[:, 1:]
             size = self.side if self.diagonal else self.piece
-            found = (used @ self.weight).reshape(batch, used.shape[1] * size, channels)[:, :n]
-        found = found + self.bias
-        return found.squeeze(-1) if self.output.channels is None else found
+            values = (used @ self.weight).reshape(batch, used.shape[1] * size, channels)[:, :n]
+        values = values + self.bias
+        return values.squeeze(-1) if self.output.channels is None else values
 
 
 def _started(bound: float, std: float | None, *shape: int) -> Tensor:

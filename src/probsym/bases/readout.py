@@ -19,8 +19,8 @@ def make_head(width: int, output: Array, activation: str, output_activation: str
 
 def read_out(head: nn.Module, hidden: Tensor, mask: Tensor | None, output: Array, pooling: str = "mean") -> Tensor:
     """The output of items (batch, n, width), which are pooled before for one of order 0."""
-    found = head(hidden if output.order else pooled(hidden, mask, pooling))
-    return found.squeeze(-1) if output.channels is None else found
+    values = head(hidden if output.order else pooled(hidden, mask, pooling))
+    return values.squeeze(-1) if output.channels is None else values
 
 
 def pooled(hidden: Tensor, mask: Tensor | None, how: str = "mean") -> Tensor:

@@ -33,7 +33,7 @@ class SequenceTransformer(RemembersArguments, nn.Module):
     by name, keeps padding from being attended to. The paper's model for particles has 208,387 parameters:
 
     >>> model = SequenceTransformer("n 3, n 3, n n 2 -> n 3", n=5)
-    >>> sum(one.numel() for one in model.parameters())
+    >>> sum(parameter.numel() for parameter in model.parameters())
     208387
     >>> model(torch.rand(8, 5, 3), torch.rand(8, 5, 3), torch.rand(8, 5, 5, 2)).shape
     torch.Size([8, 5, 3])
@@ -90,8 +90,8 @@ class SequenceTransformer(RemembersArguments, nn.Module):
         for layer in self.layers:
             tokens = layer(tokens, real)
         with torch.autocast(places.device.type, enabled=False):
-            found = self.head(self._read(self.norm(tokens), n, real))
-        return found.squeeze(-1) if self.arrays.output.channels is None else found
+            values = self.head(self._read(self.norm(tokens), n, real))
+        return values.squeeze(-1) if self.arrays.output.channels is None else values
 
     def _joined(self, inputs: tuple[Tensor, ...], batch: int, n: int) -> Tensor:
         """All inputs as one array (batch, n, ..., n, channels)."""
@@ -138,11 +138,11 @@ class _Layer(nn.Module):
             return short_attention(packed, self.heads, real)
         queries, keys, values = packed.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         if few:
-            found = drop(shares(queries, keys, real), rate) @ values
+            attended = drop(shares(queries, keys, real), rate) @ values
         else:
             seen = None if real is None else real[:, None, None]
-            found = scaled_dot_product_attention(queries, keys, values, seen, rate)
-        return found.transpose(1, 2).flatten(2)
+            attended = scaled_dot_product_attention(queries, keys, values, seen, rate)
+        return attended.transpose(1, 2).flatten(2)
 
 
 def _real_tokens(mask: Tensor, order: int) -> Tensor:

@@ -35,13 +35,13 @@ def acetylacetone() -> tuple[dict[str, Molecules], dict[int, float]]:
     the folder PROBSYM_DATA.
     """
     arrays = load(find(_FILE, _SHA256))
-    found = {}
+    sets = {}
     for name in SETS:
         numbers, positions, energy = (
             torch.from_numpy(arrays[f"{name}_{field}"]) for field in ("species", "positions", "energy")
         )
         forces = arrays.get(f"{name}_forces")
         known = torch.full_like(positions, torch.nan) if forces is None else torch.from_numpy(forces)
-        found[name] = Molecules(numbers.long(), positions, energy, known)
+        sets[name] = Molecules(numbers.long(), positions, energy, known)
     isolated = zip(arrays["isolated_species"].tolist(), arrays["isolated_energy"].tolist(), strict=True)
-    return found, dict(isolated)
+    return sets, dict(isolated)

@@ -31,7 +31,7 @@ def wl_colours(adjacency: Tensor, features: Tensor, mask: Tensor) -> Tensor:
     >>> torch.equal(colours[0], colours[1]), torch.equal(colours[0], colours[2])
     (True, False)
     """
-    colours = node_colours(*(one.detach().cpu().numpy() for one in (adjacency, features, mask))).view(np.int64)
+    colours = node_colours(*(tensor.detach().cpu().numpy() for tensor in (adjacency, features, mask))).view(np.int64)
     return torch.from_numpy(np.sort(np.where(mask.cpu().numpy(), colours, _PADDING), axis=1))
 
 

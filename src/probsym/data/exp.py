@@ -51,7 +51,7 @@ def padded(arrays: Arrays) -> Graphs:
 
     >>> import numpy as np
     >>> edge, node = {"node_ptr": [0, 2, 3], "edge_ptr": [0, 2, 2], "x": [[1], [0], [1]]}, {"y": [1, 0]}
-    >>> arrays = {name: np.array(one) for name, one in {**edge, **node, "edge_index": [[0, 1], [1, 0]]}.items()}
+    >>> arrays = {name: np.array(values) for name, values in {**edge, **node, "edge_index": [[0, 1], [1, 0]]}.items()}
     >>> padded(arrays).features.tolist()
     [[[1.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]]
     """

@@ -34,11 +34,11 @@ def cache() -> Path:
 def _folder(variable: str, text: str) -> Path:
     """The folder that a variable names, which need not exist, refused if nothing can be looked for in it."""
     try:
-        found = Path(text).expanduser()
-        (found / "file").is_file()
+        folder = Path(text).expanduser()
+        (folder / "file").is_file()
     except (OSError, RuntimeError, ValueError) as error:
         raise DataError(f"Expected {variable} to be a folder that can be read (got {text[:200]!r}: {error})") from error
-    return found
+    return folder
 
 
 def folders() -> list[Path]:
@@ -64,8 +64,8 @@ def find(name: str, sha256: str, advice: str = "") -> Path:
     path = look(name)
     if path is None:
         raise missing(name, advice)
-    if (found := file_digest(path)) != sha256:
-        raise DataError(f"Expected {path} to have sha256 {sha256} (got {found}); remove it or replace it")
+    if (checksum := file_digest(path)) != sha256:
+        raise DataError(f"Expected {path} to have sha256 {sha256} (got {checksum}); remove it or replace it")
     return path
 
 
@@ -129,7 +129,7 @@ def kept(name: str, make: Callable[[], Arrays], needs: Collection[str]) -> Array
     arrays = _in_cache(name)
     own = arrays.pop(_DIGEST, None)
     if digest(arrays) != str(own) or not set(needs) <= set(arrays):
-        arrays = {key: np.ascontiguousarray(one) for key, one in make().items()}
+        arrays = {key: np.ascontiguousarray(array) for key, array in make().items()}
         _keep(name, {**arrays, _DIGEST: np.array(digest(arrays))})
     return arrays
 
@@ -153,7 +153,7 @@ def fetch(url: str) -> bytes:
     """What is at an address. Nothing is known of it yet: the caller checks what it holds."""
     try:
         with urllib.request.urlopen(url, timeout=60) as answer:
-            found: bytes = answer.read()
+            content: bytes = answer.read()
     except (OSError, HTTPException, ValueError) as error:
         raise DataError(f"Expected to download {url} (got: {error})") from error
-    return found
+    return content

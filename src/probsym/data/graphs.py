@@ -21,7 +21,7 @@ class Graphs(NamedTuple):
 
     def take(self, index: Tensor) -> Graphs:
         """Some of the graphs."""
-        return Graphs(*(one[index] for one in self))
+        return Graphs(*(tensor[index] for tensor in self))
 
 
 class SplitIndices(NamedTuple):

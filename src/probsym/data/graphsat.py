@@ -39,10 +39,10 @@ def read_graphsat(path: Path) -> Arrays:
     """
     try:
         with path.open("rb") as file:
-            found = _Reader(file).load()
-        if not isinstance(found, list) or not found:
-            raise DataError(f"Expected a pickled list of graphs in {path} (got {type(found).__name__})")
-        graphs = [_graph(one) for one in found]
+            pickled = _Reader(file).load()
+        if not isinstance(pickled, list) or not pickled:
+            raise DataError(f"Expected a pickled list of graphs in {path} (got {type(pickled).__name__})")
+        graphs = [_graph(holder) for holder in pickled]
     except DataError:
         raise
     except Exception as error:  # whatever the parser of a broken or hostile file raises
@@ -50,7 +50,7 @@ def read_graphsat(path: Path) -> Arrays:
     features, edges, labels = zip(*graphs, strict=True)
     return {
         "node_ptr": np.cumsum([0, *map(len, features)], dtype=np.int64),
-        "edge_ptr": np.cumsum([0, *(one.shape[1] for one in edges)], dtype=np.int64),
+        "edge_ptr": np.cumsum([0, *(index.shape[1] for index in edges)], dtype=np.int64),
         "x": np.concatenate(features),
         "edge_index": np.concatenate(edges, 1),
         "y": np.concatenate(labels),
@@ -78,10 +78,10 @@ class _Reader(pickle.Unpickler):
         return self.names[module, name]
 
     def storage(self, data: bytes) -> tuple[float, ...]:
-        found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-        if not isinstance(found, torch.TypedStorage):
-            raise DataError(f"Expected the numbers of a tensor (got {type(found).__name__})")
-        return tuple(torch.empty(0, dtype=found.dtype).set_(found).tolist())
+        storage = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        if not isinstance(storage, torch.TypedStorage):
+            raise DataError(f"Expected the numbers of a tensor (got {type(storage).__name__})")
+        return tuple(torch.empty(0, dtype=storage.dtype).set_(storage).tolist())
 
     def tensor(self, numbers: tuple[float, ...], offset: int, size: list[int], stride: list[int], *_: Any) -> Any:
         if math.prod(size) > len(numbers):  # a stride of 0 would make much of little
@@ -89,13 +89,13 @@ class _Reader(pickle.Unpickler):
         return torch.as_strided(torch.tensor(numbers), size, stride, offset).tolist()  # refuses to leave the storage
 
 
-def _graph(found: Any) -> tuple[np.ndarray[Any, Any], ...]:
-    attributes = vars(found)
+def _graph(holder: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    attributes = vars(holder)
     if "_store" in attributes:  # torch-geometric 2 keeps the tensors one level down
         attributes = vars(attributes["_store"])["_mapping"]
     features, edges, label = (np.array(attributes[name]) for name in ("x", "edge_index", "y"))
     if features.shape[1:] != (1,) or edges.shape[:1] != (2,) or edges.ndim != 2 or label.size != 1:
-        shapes = ", ".join(str(one.shape) for one in (features, edges, label))
+        shapes = ", ".join(str(array.shape) for array in (features, edges, label))
         raise DataError(f"Expected x (n, 1), edge_index (2, e) and one y (got {shapes})")
     edges = edges[:, np.lexsort(edges[::-1])]
     if edges.size and not 0 <= edges.min() <= edges.max() < len(features):

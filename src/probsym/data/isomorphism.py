@@ -26,14 +26,14 @@ def certificates(adjacency: NDArray[Any]) -> NDArray[np.int64]:
     Entries must be 0 or 1, symmetric, without loops.
 
     >>> path, moved, triangle = [[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[0, 0, 1], [0, 0, 1], [1, 1, 0]], 1 - np.eye(3)
-    >>> one, two, three = certificates(np.array([path, moved, triangle]))
-    >>> bool(one == two), bool(one == three)
+    >>> first, second, third = certificates(np.array([path, moved, triangle]))
+    >>> bool(first == second), bool(first == third)
     (True, False)
     """
     graphs = _checked(adjacency)
     count, n = graphs.shape[:2]
     squared = graphs @ graphs
-    walks = [np.diagonal(one, axis1=1, axis2=2) for one in (squared @ graphs, squared @ squared)]
+    walks = [np.diagonal(power, axis1=1, axis2=2) for power in (squared @ graphs, squared @ squared)]
     colours = node_colours(graphs, np.stack(walks, -1), np.ones((count, n), dtype=bool))
     order = colours.argsort(1, kind="stable")
     graphs = np.take_along_axis(np.take_along_axis(graphs, order[:, :, None], 1), order[:, None, :], 2)

@@ -50,7 +50,7 @@ def peptides_func(*, download: bool = True) -> dict[str, PackedGraphs]:
     index = {name: torch.from_numpy(arrays.pop(file.removesuffix(".pt"))) for name, file in _PARTS.items()}
     arrays["y"] = arrays["y"].astype(np.float32)
     whole = from_arrays(arrays, node_kinds=PEPTIDES_ATOMS, edge_kinds=PEPTIDES_BONDS)
-    return {name: whole.take(one) for name, one in index.items()}
+    return {name: whole.take(indices) for name, indices in index.items()}
 
 
 def peptides_struct(*, download: bool = True) -> dict[str, PackedGraphs]:

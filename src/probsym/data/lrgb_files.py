@@ -34,15 +34,15 @@ def read_molecules(paths: Sequence[Path], known: Known) -> Arrays:
     parts = []
     for path in paths:
         graphs = load_raw(path)
-        if not graphs or any(not _sound(one) for one in graphs) or len({len(one) for one in graphs}) > 1:
+        if not graphs or any(not _sound(graph) for graph in graphs) or len({len(graph) for graph in graphs}) > 1:
             raise DataError(
                 f"Expected molecules (atoms, bonds, edges, targets or pairs, labels) in {path} (got others)"
             )
         parts.append(len(graphs))
-        new = [list(one) for one in zip(*graphs, strict=True)]
+        new = [list(column) for column in zip(*graphs, strict=True)]
         columns = [old + more for old, more in zip(columns, new, strict=True)] if columns else new
     nodes, bonds, edges, *rest = columns
-    found = {
+    arrays = {
         "parts": np.array(parts, dtype=np.int64),
         "node_ptr": _starts(nodes, 0),
         "edge_ptr": _starts(edges, 1),
@@ -50,21 +50,21 @@ def read_molecules(paths: Sequence[Path], known: Known) -> Arrays:
         "edge_attr": _small(torch.cat(bonds)),
         "edge_index": _small(torch.cat(edges, 1)),
     }
-    _check(found, known)
+    _check(arrays, known)
     if len(rest) == 1:
-        return {**found, "y": torch.cat(rest[0]).float().numpy()}
+        return {**arrays, "y": torch.cat(rest[0]).float().numpy()}
     pairs, labels = rest
     index, y = _small(torch.cat(pairs, 1)), _small(torch.cat(labels))
-    return {**found, "pair_ptr": _starts(pairs, 1), "pair_index": index, "y": y}
+    return {**arrays, "pair_ptr": _starts(pairs, 1), "pair_index": index, "y": y}
 
 
-def _sound(found: Any) -> bool:
+def _sound(graph: Any) -> bool:
     """Whether it is a molecule: tensors whose shapes fit each other."""
-    if not isinstance(found, list | tuple) or len(found) not in (4, 5):
+    if not isinstance(graph, list | tuple) or len(graph) not in (4, 5):
         return False
-    if not all(isinstance(one, Tensor) for one in found):
+    if not all(isinstance(tensor, Tensor) for tensor in graph):
         return False
-    nodes, bonds, edges, *rest = found
+    nodes, bonds, edges, *rest = graph
     if nodes.dim() != 2 or bonds.dim() != 2 or edges.shape != (2, len(bonds)):
         return False
     if len(rest) == 1:
@@ -73,7 +73,7 @@ def _sound(found: Any) -> bool:
 
 
 def _starts(lists: Sequence[Tensor], axis: int) -> Any:
-    return np.cumsum([0, *(one.shape[axis] for one in lists)], dtype=np.int64)
+    return np.cumsum([0, *(tensor.shape[axis] for tensor in lists)], dtype=np.int64)
 
 
 def _small(numbers: Tensor) -> Any:
@@ -87,11 +87,11 @@ def _small(numbers: Tensor) -> Any:
     return small.numpy()
 
 
-def _check(found: Arrays, known: Known) -> None:
-    graphs, nodes, edges = len(found["node_ptr"]) - 1, len(found["x"]), len(found["edge_attr"])
-    means, most = (nodes / graphs, edges / graphs), int(np.diff(found["node_ptr"]).max())
+def _check(arrays: Arrays, known: Known) -> None:
+    graphs, nodes, edges = len(arrays["node_ptr"]) - 1, len(arrays["x"]), len(arrays["edge_attr"])
+    means, most = (nodes / graphs, edges / graphs), int(np.diff(arrays["node_ptr"]).max())
     right = graphs == known.graphs and most == known.most
-    if not right or any(abs(one - two) > 0.0051 for one, two in zip(means, known[1:3], strict=True)):
+    if not right or any(abs(mean - published) > 0.0051 for mean, published in zip(means, known[1:3], strict=True)):
         raise DataError(
             f"Expected {known.graphs} graphs with {known.nodes} nodes and {known.edges} edges on average, at most "
             f"{known.most} nodes (got {graphs}, {means[0]:.2f}, {means[1]:.2f} and {most})"

@@ -75,14 +75,16 @@ def _published(show: Show | None) -> Arrays:
     frames = simulate(used, FRAMES, show)
     (position, velocity), (target, _) = (frames[frame] for frame in FRAMES)
     fields = {"position": position, "velocity": velocity, "charges": used.charges[:, None], "target": target}
-    return {f"{name}_{field}": part.transpose(0, 2, 1) for field, one in fields.items() for name, part in by_part(one)}
+    return {
+        f"{name}_{field}": part.transpose(0, 2, 1) for field, values in fields.items() for name, part in by_part(values)
+    }
 
 
 def used_start() -> Start:
     """The beginnings of all systems that are used, part after part."""
     starts = np.cumsum([0, *SIZES.values()])
     rows = [np.arange(first, first + USED[name]) for name, first in zip(SIZES, starts, strict=False)]
-    return Start(*(one[np.concatenate(rows)] for one in published_start(int(starts[-1]))))
+    return Start(*(array[np.concatenate(rows)] for array in published_start(int(starts[-1]))))
 
 
 def by_part(values: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -124,7 +126,7 @@ def simulate(
     count = len(start.charges)
     parts: dict[int, list[tuple[Floats, Floats]]] = {frame: [] for frame in frames}
     for first in range(0, count, _CHUNK):
-        charges, x, v = (one[first : first + _CHUNK].copy() for one in start)
+        charges, x, v = (array[first : first + _CHUNK].copy() for array in start)
         products = charges[:, :, None] * charges[:, None, :]
         _reflect(x, v)
         v += _STEP * forces(x, products)
@@ -136,8 +138,8 @@ def simulate(
         if show is not None:
             show(min(first + _CHUNK, count), count, "of charged particles")
     joined = {}
-    for frame, found in parts.items():
-        positions, velocities = (np.concatenate(one) for one in zip(*found, strict=True))
+    for frame, states in parts.items():
+        positions, velocities = (np.concatenate(chunks) for chunks in zip(*states, strict=True))
         joined[frame] = positions, velocities
     return joined
 

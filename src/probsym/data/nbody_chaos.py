@@ -30,9 +30,11 @@ def nbody_chaos(show: Show | None = None) -> dict[str, Tensor]:
 def _compared(show: Show | None) -> Arrays:
     start = used_start()
     half = len(start.charges)
-    both = Start(*(np.concatenate([one, other]) for one, other in zip(start, nudged(start), strict=True)))
-    target, other = np.split(simulate(both, FRAMES[1:], show)[FRAMES[1]][0], [half])
-    return dict(by_part(moved(target, other)))
+    both = Start(
+        *(np.concatenate([array, nudged_array]) for array, nudged_array in zip(start, nudged(start), strict=True))
+    )
+    target, nudged_target = np.split(simulate(both, FRAMES[1:], show)[FRAMES[1]][0], [half])
+    return dict(by_part(moved(target, nudged_target)))
 
 
 def nudged(start: Start) -> Start:

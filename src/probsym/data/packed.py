@@ -73,9 +73,9 @@ class PackedGraphs:
     checked: bool = False
 
     def __post_init__(self) -> None:
-        for name, one in self._parts().items():
-            if len(one) != len(self):
-                raise ShapeError(f"Expected {name} of {len(self)} graphs like nodes (got {len(one)})")
+        for name, part in self._parts().items():
+            if len(part) != len(self):
+                raise ShapeError(f"Expected {name} of {len(self)} graphs like nodes (got {len(part)})")
         if self.edge_features is not None:
             _check_alike(self.edge_features, self.edges, "edge features")
         if isinstance(self.targets, Rows):
@@ -97,13 +97,13 @@ class PackedGraphs:
         """Some of the graphs, padded to the same sizes; a slice without a step copies next to nothing."""
         parts = self._parts()
         taken: dict[str, Any] = {
-            name: one.take(index) if isinstance(one, Rows) else one[index] for name, one in parts.items()
+            name: part.take(index) if isinstance(part, Rows) else part[index] for name, part in parts.items()
         }
         return replace(self, **taken, checked=True)
 
     def to(self, device: torch.device | str) -> PackedGraphs:
         """The whole set on another device."""
-        return replace(self, **{name: one.to(device) for name, one in self._parts().items()}, checked=True)
+        return replace(self, **{name: part.to(device) for name, part in self._parts().items()}, checked=True)
 
     def batch(self, index: Tensor, dtype: torch.dtype = torch.float32) -> GraphBatch:
         """The graphs `index` (B,), on the device where the set is.
@@ -170,17 +170,17 @@ def from_arrays(arrays: Arrays, *, node_kinds: Kinds | None = None, edge_kinds: 
 
     Targets `y` are one row per graph; or, if there are `pair_ptr` and `pair_index` (2, pairs), one per pair.
     """
-    found = {name: torch.from_numpy(np.ascontiguousarray(one)) for name, one in arrays.items()}
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
     def rows(what: str, name: str) -> Rows:
-        starts = found[f"{what}_ptr"].long()
-        values = found[name].T.contiguous() if name.endswith("_index") else found[name]
+        starts = tensors[f"{what}_ptr"].long()
+        values = tensors[name].T.contiguous() if name.endswith("_index") else tensors[name]
         return Rows(values, starts, int(starts.diff().max()) if len(starts) > 1 else 0)
 
     edges = rows("edge", "edge_index")
-    pairs = rows("pair", "pair_index") if "pair_ptr" in found else None
-    targets = found["y"] if pairs is None else pairs.like(found["y"])
-    features = edges.like(found["edge_attr"]) if "edge_attr" in found else None
+    pairs = rows("pair", "pair_index") if "pair_ptr" in tensors else None
+    targets = tensors["y"] if pairs is None else pairs.like(tensors["y"])
+    features = edges.like(tensors["edge_attr"]) if "edge_attr" in tensors else None
     return PackedGraphs(rows("node", "x"), edges, targets, features, pairs, node_kinds, edge_kinds)
 
 
@@ -190,7 +190,7 @@ def check_kinds(values: Tensor, kinds: Kinds, name: str) -> None:
         raise ShapeError(f"Expected kinds of {name} to be (count, {len(kinds)}) (got {tuple(values.shape)})")
     if len(values):
         low, high = values.amin(0).tolist(), values.amax(0).tolist()
-        if min(low) < 0 or any(one >= many for one, many in zip(high, kinds, strict=True)):
+        if min(low) < 0 or any(highest >= many for highest, many in zip(high, kinds, strict=True)):
             raise RangeError(f"Expected kinds of {name} below {kinds} (got {low} to {high})")
 
 
@@ -208,5 +208,5 @@ def _channels(values: Tensor, real: Tensor, kinds: Kinds | None, dtype: torch.dt
     if kinds is None:
         return values.to(dtype)
     channels = zip(values.unbind(-1), kinds, strict=True)
-    hot = [one.unsqueeze(-1) == torch.arange(many, device=one.device) for one, many in channels]
+    hot = [channel.unsqueeze(-1) == torch.arange(many, device=channel.device) for channel, many in channels]
     return (torch.cat(hot, -1) & real.unsqueeze(-1)).to(dtype)

@@ -77,13 +77,13 @@ def generate(seed: int = SEED, patterns: int = PATTERNS, show: Show | None = Non
             graphs[name] += [draw(random, hidden) for _ in range(many)]
         if show is not None:
             show((i + 1) * total // patterns, total, "graphs")
-    whole = [one for part in graphs.values() for one in part]
-    uppers = [one.adjacency[_upper(len(one.features))] for one in whole]
+    whole = [graph for part in graphs.values() for graph in part]
+    uppers = [graph.adjacency[_upper(len(graph.features))] for graph in whole]
     return {
-        "sizes": np.array([len(one.features) for one in whole], dtype=np.int64),
-        "x": np.concatenate([one.features for one in whole]).astype(np.uint8),
-        "y": np.concatenate([one.community == COMMUNITIES for one in whole]).astype(np.uint8),
-        "bits": np.concatenate([np.packbits(one) for one in uppers]),
+        "sizes": np.array([len(graph.features) for graph in whole], dtype=np.int64),
+        "x": np.concatenate([graph.features for graph in whole]).astype(np.uint8),
+        "y": np.concatenate([graph.community == COMMUNITIES for graph in whole]).astype(np.uint8),
+        "bits": np.concatenate([np.packbits(upper) for upper in uppers]),
     }
 
 

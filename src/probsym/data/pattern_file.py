@@ -35,17 +35,17 @@ def read_pattern(folder: Path) -> tuple[PackedGraphs, list[int]]:
     if len(parts) != 3:
         raise DataError(f"Expected three lists of graphs in {paths[0]} (got {len(parts)})")
     try:
-        graphs = [_graph(one) for part in parts for one in part]
+        graphs = [_graph(graph) for part in parts for graph in part]
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(f"Expected graphs with x, edge_index and y in {paths[0]} (got: {error!r})") from error
-    features, edges, labels = (Rows.join(one) for one in zip(*graphs, strict=True))
+    features, edges, labels = (Rows.join(lists) for lists in zip(*graphs, strict=True))
     return PackedGraphs(features, edges, labels, node_kinds=(3,)), [len(part) for part in parts]
 
 
-def _graph(found: Any) -> tuple[Tensor, Tensor, Tensor]:
-    x, edges, labels = (found[name] for name in ("x", "edge_index", "y"))
+def _graph(graph: Any) -> tuple[Tensor, Tensor, Tensor]:
+    x, edges, labels = (graph[name] for name in ("x", "edge_index", "y"))
     if x.dim() != 2 or x.shape[1] != 3 or edges.dim() != 2 or len(edges) != 2 or labels.shape != x.shape[:1]:
-        shapes = ", ".join(str(tuple(one.shape)) for one in (x, edges, labels))
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (x, edges, labels))
         raise DataError(f"Expected x (n, 3), edge_index (2, edges) and y (n,) (got {shapes})")
     kinds = x.argmax(1, keepdim=True)
     if not torch.equal(x, torch.zeros_like(x).scatter_(1, kinds, 1)):

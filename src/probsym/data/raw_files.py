@@ -50,13 +50,13 @@ def found_in(places: Sequence[Path], name: str, files: Sequence[str]) -> list[Pa
 def load_raw(path: Path) -> list[Any]:
     """A list of tensors in lists, tuples or dicts, written by `torch.save`; anything else in the file is refused."""
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever the parser of a broken or hostile file raises
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise DataError(f"Expected {path} to hold nothing but tensors (got: {reason})") from error
-    if not isinstance(found, list | tuple):
-        raise DataError(f"Expected a list of graphs in {path} (got {type(found).__name__})")
-    return list(found)
+    if not isinstance(content, list | tuple):
+        raise DataError(f"Expected a list of graphs in {path} (got {type(content).__name__})")
+    return list(content)
 
 
 def _download(dataset: str, name: str) -> None:

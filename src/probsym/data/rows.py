@@ -37,8 +37,8 @@ class Rows:
     def __post_init__(self) -> None:
         check_size(self.most, "most", least=0)
         if self.starts.dtype != torch.int64 or self.starts.dim() != 1 or len(self.starts) == 0:
-            found = f"{self.starts.dtype} {tuple(self.starts.shape)}"
-            raise ShapeError(f"Expected starts to be int64 (lists + 1,) (got {found})")
+            description = f"{self.starts.dtype} {tuple(self.starts.shape)}"
+            raise ShapeError(f"Expected starts to be int64 (lists + 1,) (got {description})")
         if self.values.dim() == 0:
             raise ShapeError("Expected values to have rows (got shape ())")
         if self.values.device != self.starts.device:
@@ -52,7 +52,7 @@ class Rows:
     @staticmethod
     def join(lists: Sequence[Tensor], most: int | None = None) -> Rows:
         """Join lists (length, ...) into one; `most` is the length of the longest unless given."""
-        sizes = torch.tensor([len(one) for one in lists], dtype=torch.int64)
+        sizes = torch.tensor([len(rows) for rows in lists], dtype=torch.int64)
         starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
         longest = int(sizes.max()) if len(sizes) else 0
         return Rows(torch.cat(list(lists)), starts, longest if most is None else most)
@@ -95,8 +95,8 @@ class Rows:
         real = place < self.starts[index + 1].unsqueeze(-1) - first
         if len(self.values) == 0:
             return self.values.new_zeros((*real.shape, *self.values.shape[1:])), real
-        found = self.values[torch.where(real, first + place, 0)]
-        return found.masked_fill(~real.view(*real.shape, *(1 for _ in found.shape[2:])), 0), real
+        values = self.values[torch.where(real, first + place, 0)]
+        return values.masked_fill(~real.view(*real.shape, *(1 for _ in values.shape[2:])), 0), real
 
     def _check_starts(self) -> None:
         sizes, total = self.sizes, len(self.values)
@@ -109,8 +109,8 @@ class Rows:
 def check_index(index: Tensor, count: int, device: torch.device) -> None:
     """Refuse all but integers (B,) on that device; those below 0 or from `count` on are found on the CPU only."""
     if not isinstance(index, Tensor) or index.dtype != torch.int64 or index.dim() != 1:
-        found = f"{index.dtype} {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
-        raise DtypeError(f"Expected index to be int64 (B,) (got {found})")
+        description = f"{index.dtype} {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
+        raise DtypeError(f"Expected index to be int64 (B,) (got {description})")
     if index.device != device:
         raise DeviceError(f"Expected index to be on {device} (got {index.device})")
     if device.type == "cpu" and not torch.compiler.is_compiling() and len(index):

@@ -72,7 +72,7 @@ class Group(ABC):
 
     def __repr__(self) -> str:
         own = "__dataclass_fields__" in type(self).__dict__  # of dataclasses, torch 2.11 cannot compile `vars`
-        names = [one.name for one in fields(self)] if own else list(vars(self))  # type: ignore[arg-type]
+        names = [field.name for field in fields(self)] if own else list(vars(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join([str(getattr(self, name)) for name in names])})"
 
     @property

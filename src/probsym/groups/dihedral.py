@@ -24,5 +24,5 @@ class D(PlanarGroup):
         return g % self.m, g // self.m
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        (turn, flip), (then, other) = (self._turn_and_flip(self._checked(one)) for one in (g, h))
+        (turn, flip), (then, other) = (self._turn_and_flip(self._checked(element)) for element in (g, h))
         return (turn + (1 - 2 * flip) * then) % self.m + self.m * ((flip + other) % 2)

@@ -23,7 +23,7 @@ def check_axis(x: Tensor, axis: Axis, batch: Sequence[int], size: int | None, gr
     if size is not None and x.shape[axis] != size:
         raise ShapeError(f"Expected size {size} on axis {axis} for {group!r} (got {x.shape[axis]})")
     own = x.shape[: len(batch)]
-    if any(found not in (1, wanted) for found, wanted in zip(own, batch, strict=True)):
+    if any(length not in (1, wanted) for length, wanted in zip(own, batch, strict=True)):
         raise ShapeError(f"Expected batch axes that broadcast to {tuple(batch)} (got {tuple(own)})")
     return axis
 
@@ -33,7 +33,7 @@ def check_index(g: Tensor, group: Group, order: int | None = None) -> Tensor:
     if g.dtype != torch.long:
         raise DtypeError(f"Expected an element of {group!r} to be an int64 index (got {g.dtype})")
     if order is not None and g.numel() and readable(g):
-        low, high = (int(one) for one in g.aminmax())
+        low, high = (int(bound) for bound in g.aminmax())
         if low < 0 or high >= order:
             raise RangeError(f"Expected elements of {group!r} from 0 to {order - 1} (got {low if low < 0 else high})")
     return g

@@ -84,7 +84,7 @@ class E(Group):
         return torch.eye(self.d, self.d + 1, dtype=dtype, device=device).expand(*batch, -1, -1)
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        (q, t), (r, s) = ((self.linear_part(one), self.translation(one)) for one in (g, h))
+        (q, t), (r, s) = ((self.linear_part(element), self.translation(element)) for element in (g, h))
         return self.with_translation(matmul(q, r), matmul(q, s.unsqueeze(-1)).squeeze(-1) + t)
 
     def inverse(self, g: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ def grid_rows(x: Tensor, axis: Axis, batch: Sequence[int], group: Group) -> int:
     """The axis of an image's rows, counted from the front; its columns follow."""
     if isinstance(axis, int) or len(axis) != 2:
         raise GroupError(f"Expected a pair of axes for {group!r} on a grid (got {axis})")
-    rows, columns = (check_axis(x, one, batch, None, group) for one in axis)
+    rows, columns = (check_axis(x, place, batch, None, group) for place in axis)
     if columns != rows + 1:
         raise ShapeError(f"Expected the two axes of a grid next to each other, rows first (got {axis})")
     return rows

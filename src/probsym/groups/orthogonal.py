@@ -127,9 +127,11 @@ class O(Group):  # noqa: E742
         """
         rows = torch.eye(self.d, dtype=torch.float64)
         orders = [rows[list(order)] for order in itertools.permutations(range(self.d))]
-        signs = [torch.tensor(one, dtype=torch.float64) for one in itertools.product((1.0, -1.0), repeat=self.d)]
-        found = torch.stack([order * sign for order in orders for sign in signs])
-        return found if self.reflects else found[torch.linalg.det(found) > 0]
+        signs = [
+            torch.tensor(diagonal, dtype=torch.float64) for diagonal in itertools.product((1.0, -1.0), repeat=self.d)
+        ]
+        matrices = torch.stack([order * sign for order in orders for sign in signs])
+        return matrices if self.reflects else matrices[torch.linalg.det(matrices) > 0]
 
     def stratum_orders(
         self, batch: int, size: int | None, mask: Tensor | None, device: torch.device

@@ -42,8 +42,8 @@ def rotation_rule(d: int, degree: int) -> tuple[Tensor, Tensor]:
 
 def sphere_rule(degree: int) -> tuple[Tensor, Tensor]:
     """The points (count, 3) and weights (count,) of the smallest Lebedev rule that is exact up to a degree."""
-    found = next((one for one in LEBEDEV if one >= degree), None)
-    if found is None:
+    order = next((available for available in LEBEDEV if available >= degree), None)
+    if order is None:
         raise RangeError(f"Expected degree to be at most {LEBEDEV[-1]} in three dimensions (got {degree})")
     try:
         from scipy.integrate import lebedev_rule  # noqa: PLC0415
@@ -51,7 +51,7 @@ def sphere_rule(degree: int) -> tuple[Tensor, Tensor]:
         raise DependencyError(
             "Expected scipy 1.15 or later for a rule in three dimensions (got none); it comes with probsym[lab]"
         ) from error
-    points, weights = lebedev_rule(found)
+    points, weights = lebedev_rule(order)
     return torch.from_numpy(points.T.copy()), torch.from_numpy(weights) / (4 * math.pi)
 
 

@@ -63,7 +63,7 @@ class S(OfItems):
 
     def project(self, features: Tensor, *, noise: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """The descending order of scores (*batch, n); `noise` (*batch, n), or else the place, breaks exact ties."""
-        shape = torch.broadcast_shapes(*(one.shape for one in (features, noise, mask) if one is not None))
+        shape = torch.broadcast_shapes(*(tensor.shape for tensor in (features, noise, mask) if tensor is not None))
         features = features.expand(shape)
         return descending(
             features, None if mask is None else mask.expand(shape), None if noise is None else noise.expand(shape)

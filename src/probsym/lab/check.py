@@ -40,7 +40,7 @@ def checks() -> Iterator[tuple[str, bool | None, str]]:
             yield name, True, importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             yield name, False, "not installed; it comes with probsym[lab]"
-    devices = [torch.cuda.get_device_name(one) for one in range(torch.cuda.device_count())]
+    devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     yield "devices", True, ", ".join(devices) or f"CPU only, {torch.get_num_threads()} threads"
     for name, load in DATA.items():
         yield f"data: {name}", *_loaded(load, "found or generated, checksum right")

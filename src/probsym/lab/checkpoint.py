@@ -37,6 +37,6 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu", *, mapped: b
 
 def clear_partials(folder: Path) -> None:
     """Remove what killed runs left half written in the folder of a run."""
-    for one in folder.rglob(".*.partial"):
-        if one.is_file():
-            one.unlink(missing_ok=True)
+    for path in folder.rglob(".*.partial"):
+        if path.is_file():
+            path.unlink(missing_ok=True)

@@ -19,21 +19,23 @@ def gathered(rows: Tensor) -> Tensor:
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
     """Replace every gradient by its mean over the processes; those that are None in one are None in all."""
-    gradients = [one.grad for one in parameters if one.grad is not None]
-    joined = torch.cat([one.flatten() for one in gradients])
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    joined = torch.cat([gradient.flatten() for gradient in gradients])
     distributed.all_reduce(joined)
     joined /= distributed.get_world_size()
-    parts = joined.split([one.numel() for one in gradients])
-    torch._foreach_copy_(gradients, [part.view(one.shape) for part, one in zip(parts, gradients, strict=True)])
+    parts = joined.split([gradient.numel() for gradient in gradients])
+    torch._foreach_copy_(
+        gradients, [part.view(gradient.shape) for part, gradient in zip(parts, gradients, strict=True)]
+    )
 
 
 def copy_from_first(tensors: Iterable[Tensor]) -> None:
     """Overwrite all that are floating by what the first process has there."""
-    for one in tensors:
-        if one.is_floating_point():
-            sent = one.contiguous()
+    for tensor in tensors:
+        if tensor.is_floating_point():
+            sent = tensor.contiguous()
             distributed.broadcast(sent, 0)
-            one.copy_(sent)
+            tensor.copy_(sent)
 
 
 class _Gathered(torch.autograd.Function):

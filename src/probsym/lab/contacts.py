@@ -36,8 +36,8 @@ def contact_metrics(scores: Tensor, contacts: Tensor, mask: Tensor) -> dict[str,
     >>> scores = torch.tensor([[[9.0, 3.0, 2.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
     >>> contacts = torch.zeros(1, 3, 3, dtype=torch.bool)
     >>> contacts[0, 0, 2] = contacts[0, 0, 1] = True
-    >>> found = contact_metrics(scores, contacts, torch.ones(1, 3, dtype=torch.bool))
-    >>> [round(float(found[name]), 3) for name in ("mrr", "mrr_filtered", "mrr_extended")]
+    >>> metrics = contact_metrics(scores, contacts, torch.ones(1, 3, dtype=torch.bool))
+    >>> [round(float(metrics[name]), 3) for name in ("mrr", "mrr_filtered", "mrr_extended")]
     [0.417, 0.5, 1.0]
     """
     _check(scores, contacts, mask)
@@ -47,14 +47,14 @@ def contact_metrics(scores: Tensor, contacts: Tensor, mask: Tensor) -> dict[str,
     candidates = mask[molecule] & (place != other.unsqueeze(-1))
     apart = candidates & ~contacts[molecule, atom]
     by_ending = {"": candidates, "_filtered": apart, "_extended": apart & (place != atom.unsqueeze(-1))}
-    found = {}
+    metrics = {}
     for ending, beside in by_ending.items():
-        higher, equal = ((one & beside).sum(-1) for one in (row > own, row == own))
+        higher, equal = ((comparison & beside).sum(-1) for comparison in (row > own, row == own))
         rank = 1 + higher.double() + equal.double() / 2
         values = {f"hits@{many}": (rank <= many).double() for many in HITS} | {"mrr": 1 / rank}
         for name, value in values.items():
-            found[f"{name}{ending}"] = _mean(value, molecule, len(scores), zeros=not ending)
-    return found
+            metrics[f"{name}{ending}"] = _mean(value, molecule, len(scores), zeros=not ending)
+    return metrics
 
 
 def _mean(values: Tensor, molecule: Tensor, count: int, zeros: bool) -> Tensor:

@@ -56,12 +56,18 @@ def demonstrate(epochs: int, out: Path | None, console: Console, train: int = 20
     recipes = [replace(recipe, task=partial(DecoratedCycles, train)) for recipe in RECIPES]
     outcomes = {TITLES[recipe.name]: _outcome(recipe, epochs, folder, console) for recipe in recipes}
     table = Table("sampler", "test accuracy", "draws", "equivariance error", "left out", "seconds")
-    for title, one in outcomes.items():
-        cells = (f"{one.accuracy:.1f} %", str(one.draws), f"{one.error:.1e}", one.unclear, f"{one.seconds:.0f}")
+    for title, outcome in outcomes.items():
+        cells = (
+            f"{outcome.accuracy:.1f} %",
+            str(outcome.draws),
+            f"{outcome.error:.1e}",
+            outcome.unclear,
+            f"{outcome.seconds:.0f}",
+        )
         table.add_row(title, *cells)
     console.print(table)
-    engines = {title: one.engine for title, one in outcomes.items()}
-    save(demo_picture(engines, {title: one.curve for title, one in outcomes.items()}), picture)
+    engines = {title: outcome.engine for title, outcome in outcomes.items()}
+    save(demo_picture(engines, {title: outcome.curve for title, outcome in outcomes.items()}), picture)
     write_report(load_results(folder / "results"), page, title=PAGE_TITLE, lead=lead(train))
     console.print(f"Picture: {picture}", f"Report: {page}", *NEXT, sep="\n", soft_wrap=True, highlight=False)
     return outcomes
@@ -88,15 +94,20 @@ def _outcome(recipe: Recipe, epochs: int, folder: Path, console: Console) -> Out
     model = engine.model
     assert isinstance(model, Symmetrized)
     few = engine.data.test.take(slice(0, EXAMPLES))
-    found = testing.assert_equivariant(model, *few.inputs, mask=few.mask, tolerance=math.inf)
-    checked = {"examples": EXAMPLES, "draws": found.draws, "error": found.error, "left_out": found.unclear}
+    equivariance = testing.assert_equivariant(model, *few.inputs, mask=few.mask, tolerance=math.inf)
+    checked = {
+        "examples": EXAMPLES,
+        "draws": equivariance.draws,
+        "error": equivariance.error,
+        "left_out": equivariance.unclear,
+    }
     write_analysis(results, "check", result, [checked], {"examples": EXAMPLES, "samples": model.samples}, engine.device)
     return Outcome(
         result["metrics"]["test_accuracy"],
         [row["valid_accuracy"] for row in read_curve(place / "curve.csv", result)],
         result["metrics"]["train_seconds"],
-        found.error,
-        f"{found.unclear} of {found.draws}",
+        equivariance.error,
+        f"{equivariance.unclear} of {equivariance.draws}",
         model.samples,
         engine,
     )

@@ -52,8 +52,8 @@ def chances(engine: Engine, seed: int = 0) -> Tensor:
     test = engine.data.test.take(slice(None))
     generator = torch.Generator(engine.device).manual_seed(seed)
     with torch.no_grad():
-        found: Tensor = engine.model.eval()(*test.inputs, mask=test.mask, generator=generator)
-    return found.sigmoid()
+        logits: Tensor = engine.model.eval()(*test.inputs, mask=test.mask, generator=generator)
+    return logits.sigmoid()
 
 
 def draw_chances(place: Axes, name: str, chance: Tensor, targets: Tensor) -> None:
@@ -69,17 +69,17 @@ def draw_chances(place: Axes, name: str, chance: Tensor, targets: Tensor) -> Non
 def draw_graph(place: Axes, features: Tensor, adjacency: Tensor) -> None:
     """A graph, its parts side by side, its nodes coloured as colour refinement leaves them."""
     everything = torch.ones(1, len(features), dtype=torch.bool)
-    found = node_colours(adjacency[None].numpy(), features[None].numpy(), everything.numpy())[0].tolist()
-    numbers = {colour: i for i, colour in enumerate(sorted(set(found)))}
+    colouring = node_colours(adjacency[None].numpy(), features[None].numpy(), everything.numpy())[0].tolist()
+    numbers = {colour: i for i, colour in enumerate(sorted(set(colouring)))}
     graph, shift = nx.from_numpy_array(adjacency.numpy()), 0.0
     where: dict[int, tuple[float, float]] = {}
     for part in nx.connected_components(graph):
         inside = nx.kamada_kawai_layout(graph.subgraph(part))
         where |= {node: (x + shift, y) for node, (x, y) in inside.items()}
         shift += 2.4
-    for one, other in graph.edges:
-        place.plot(*zip(where[one], where[other], strict=True), color="#999999", linewidth=1.2, zorder=1)
-    colours = [COLOURS[numbers[colour] % len(COLOURS)] for colour in found]
+    for start, end in graph.edges:
+        place.plot(*zip(where[start], where[end], strict=True), color="#999999", linewidth=1.2, zorder=1)
+    colours = [COLOURS[numbers[colour] % len(COLOURS)] for colour in colouring]
     x, y = zip(*(where[node] for node in graph), strict=True)
     place.scatter(x, y, c=colours, s=70, zorder=2)
     place.set_aspect("equal", "datalim")

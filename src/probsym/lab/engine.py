@@ -22,10 +22,11 @@ from probsym.lab.seeds import derived, seeded
 from probsym.samplers import Noise
 from probsym.symmetrized import Symmetrized
 
-COMPILER = {"triton.autotune_pointwise": False, "comprehensive_padding": False}
-"""Elementwise kernels are not tried in several shapes, each of which has to be compiled. Strides are not padded: torch
-before 2.13 may write a buffer with padded strides and read it with others, which gives wrong gradients without a word
-(pytorch issue 179931)."""
+COMPILER = {"triton.autotune_pointwise": False, "comprehensive_padding": False, "inplace_buffers": False}
+"""Elementwise kernels are not tried in several shapes, each of which has to be compiled. The other two avoid faults of
+the compiler that give wrong gradients without a word. Strides are not padded: torch before 2.13 may write a buffer with
+padded strides and read it with others (pytorch issue 179931). Buffers are not overwritten: a kernel that overwrites
+numbers and sums them too may read some of them after they were overwritten (triton issue 1615)."""
 LARGEST_BATCH = 100
 """How often each example may occur in a batch."""
 
@@ -76,10 +77,12 @@ class Engine:
             raise RunError(f"Expected one CUDA device to capture steps on (got {self.world} of {self.device.type})")
         self.data = data.to(self.device)
         self.seed = seed
-        self.initial = {} if seed is None else {name: one.clone() for name, one in model.state_dict().items()}
+        self.initial = {} if seed is None else {name: tensor.clone() for name, tensor in model.state_dict().items()}
         self.model = model.to(self.device)
         self.module: nn.Module = self.model.estimator() if isinstance(self.model, Symmetrized) else self.model
-        self.average = [one.detach().clone() for one in self.model.parameters()] if settings.averaging else None
+        self.average = (
+            [parameter.detach().clone() for parameter in self.model.parameters()] if settings.averaging else None
+        )
         self._blend = get_ema_multi_avg_fn(settings.averaging)
         self.optimiser = self._optimiser(capture)
         self.generator = torch.Generator(self.device)
@@ -138,24 +141,24 @@ class Engine:
             self.generator.manual_seed(derived(seed, purpose, count))  # now: capturing has drawn from it too
             with seeded(self.device, derived(seed, f"{purpose} dropout", count)):
                 outputs = [call(index).clone() for call, index in zip(calls, indices, strict=True)]
-            found = self.task.metrics(torch.cat(outputs), part.targets, part.mask)
+            metrics = self.task.metrics(torch.cat(outputs), part.targets, part.mask)
         self.model.train()
-        return {name: float(value) for name, value in found.items()}
+        return {name: float(value) for name, value in metrics.items()}
 
     def start(self, weights: dict[str, Tensor]) -> None:
         """Begin a training with these weights: they are also the first average, and the optimiser knows nothing."""
         self.model.load_state_dict(weights)
         if self.world > 1:  # machines that are not alike may differ in the last digit of what a seed gives
             copy_from_first(self.model.state_dict().values())
-        self._set_average([one.detach() for one in self.model.parameters()])
+        self._set_average([parameter.detach() for parameter in self.model.parameters()])
         self.fresh_optimiser()
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
         """The model with the averaged weights; buffers, such as statistics of norms, are the model's own."""
         assert self.average is not None
-        parameters = [one.detach() for one in self.model.parameters()]
-        plain = [one.clone() for one in parameters]
+        parameters = [parameter.detach() for parameter in self.model.parameters()]
+        plain = [parameter.clone() for parameter in parameters]
         torch._foreach_copy_(parameters, self.average)
         try:
             yield
@@ -171,8 +174,8 @@ class Engine:
 
     def state(self) -> dict[str, Any]:
         """Weights, their average and optimiser."""
-        found = {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
-        return found if self.average is None else {**found, "average": self.average}
+        state = {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
+        return state if self.average is None else {**state, "average": self.average}
 
     def load(self, state: dict[str, Any]) -> None:
         """Take back what `state` gave, into the memory that captured steps use."""
@@ -183,7 +186,7 @@ class Engine:
             self.optimiser.load_state_dict({"state": state["optimiser"], "param_groups": groups})
             return
         self.fresh_optimiser()
-        parameters = [one for group in self.optimiser.param_groups for one in group["params"]]
+        parameters = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
         for i, values in state["optimiser"].items():
             for name, value in values.items():
                 self.optimiser.state[parameters[i]][name].copy_(value)
@@ -221,8 +224,8 @@ class Engine:
             start = self.fabric.global_rank * share
             batch = batch.take(slice(start, start + share))
             noise = None if noise is None else noise.rows(start, start + share)
-        found = self.losses(batch, noise, targets)
-        self.fabric.backward(found[0])
+        losses = self.losses(batch, noise, targets)
+        self.fabric.backward(losses[0])
         if self.world > 1:
             average_gradients(self.model.parameters())
         if self.settings.clip is not None:
@@ -230,8 +233,8 @@ class Engine:
         self.optimiser.step()
         if self.average is not None:
             self._blend(self.average, list(self.model.parameters()), 0)
-        found = found.detach()
-        return self.fabric.all_reduce(found, reduce_op="mean") if self.world > 1 else found  # type: ignore[return-value]
+        losses = losses.detach()
+        return self.fabric.all_reduce(losses, reduce_op="mean") if self.world > 1 else losses  # type: ignore[return-value]
 
     def _losses(self, batch: Examples, noise: Noise | None, targets: Tensor) -> Tensor:
         """The total loss, its entropy over this process' part of the batch, and the task's own, over all of it."""

@@ -47,11 +47,11 @@ def report_on_test(engine: Engine, seed: int, suffix: str) -> dict[str, float]:
     """
     settings, metrics = engine.settings, dict[str, float]()
     others = settings.also_test_samples if engine.draws else ()
-    for draws, mark in ((settings.test_samples, suffix), *((one, f"{suffix}@{one}") for one in others)):
+    for draws, mark in ((settings.test_samples, suffix), *((samples, f"{suffix}@{samples}") for samples in others)):
         repeats = range(settings.test_repeats)
-        found = [engine.evaluate(engine.data.test, seed, "test", one, samples=draws) for one in repeats]
-        for name in found[0]:
-            values = torch.tensor([one[name] for one in found], dtype=torch.float64)
+        evaluations = [engine.evaluate(engine.data.test, seed, "test", repeat, samples=draws) for repeat in repeats]
+        for name in evaluations[0]:
+            values = torch.tensor([evaluation[name] for evaluation in evaluations], dtype=torch.float64)
             metrics[f"test_{name}{mark}"] = round(float(values.mean()), 8)
             if len(repeats) > 1:
                 metrics[f"test_{name}{mark}_std"] = round(float(values.std()), 8)

@@ -59,5 +59,5 @@ def compare(x: Moments, y: Moments, rounding: float = 1e-6) -> Tensor:
     rank = varies.sum(-1)
     freedom = (m + k - 1 - rank).clamp_min(1)
     statistic = squared * freedom / (rank.clamp_min(1) * max(m + k - 2, 1))
-    found = fdtrc(*(one.cpu().numpy() for one in (rank.clamp_min(1), freedom, statistic)))
-    return torch.where(apart.cpu(), 0.0, torch.where(rank.cpu() > 0, torch.from_numpy(found), 1.0))
+    p_values = fdtrc(*(tensor.cpu().numpy() for tensor in (rank.clamp_min(1), freedom, statistic)))
+    return torch.where(apart.cpu(), 0.0, torch.where(rank.cpu() > 0, torch.from_numpy(p_values), 1.0))

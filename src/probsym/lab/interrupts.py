@@ -23,17 +23,17 @@ def graceful() -> Iterator[Request]:
         yield request
         return
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = {one: signal.getsignal(one) for one in signals}
+    before = {kind: signal.getsignal(kind) for kind in signals}
 
     def note(number: int, frame: FrameType | None) -> None:
         request.asked = True
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
 
-    for one in signals:
-        signal.signal(one, note)
+    for kind in signals:
+        signal.signal(kind, note)
     try:
         yield request
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

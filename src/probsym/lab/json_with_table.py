@@ -29,11 +29,11 @@ def write_new(path: Path, content: Mapping[str, Any], table: Path | None = None,
     try:
         with atomic_write(path, *([] if table is None else [table]), overwrite=False) as (beside, *others):
             beside.write_text(json.dumps(content, indent=1) + "\n")
-            for one in others:
-                one.write_text(text, encoding="utf-8", newline="")
+            for file in others:
+                file.write_text(text, encoding="utf-8", newline="")
     except FileExistsError as error:
-        found = "one" if path.exists() else f"the lock of a writer that is at work or was killed: {error}"
-        raise RunError(f"Expected no result at {path}, which is never overwritten (got {found})") from error
+        obstacle = "one" if path.exists() else f"the lock of a writer that is at work or was killed: {error}"
+        raise RunError(f"Expected no result at {path}, which is never overwritten (got {obstacle})") from error
     return content
 
 
@@ -60,25 +60,25 @@ def find_table(table: Path, content: Mapping[str, Any], advice: str) -> Path:
     """The table that the content of a file of JSON names; refused, with advice, if it is not there or another one."""
     if TABLE not in content:
         return table
-    found = written(table, content[TABLE])
-    if found is None:
+    path = written(table, content[TABLE])
+    if path is None:
         there = "another one" if table.exists() else "none"
         raise RunError(f"Expected {table} to be the table that its result names by sha256 (got {there}); {advice}")
-    return found
+    return path
 
 
 def mend_table(table: Path, content: Mapping[str, Any], text: Callable[[], str]) -> None:
     """Bring back a table that is torn or gone: from a temporary file of a killed writer, or else as `text` makes it."""
     if TABLE not in content:
         return
-    found = written(table, content[TABLE])
-    if found is None:
+    path = written(table, content[TABLE])
+    if path is None:
         made = text()
         if _digest(made) != content[TABLE]:
             raise RunError(f"Expected {table} to be the table that its result names by sha256 (got another, or none)")
         write_table(table, made)
-    elif found != table:
-        found.replace(table)
+    elif path != table:
+        path.replace(table)
 
 
 def _digest(text: str) -> str:

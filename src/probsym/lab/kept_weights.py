@@ -26,8 +26,8 @@ def weights_path(folder: Path, epoch: int) -> Path:
 
 def epochs_in(folder: Path) -> list[int]:
     """The epochs whose weights a run has kept."""
-    found = (re.fullmatch(r"epoch-(\d+)\.pt", one.name) for one in weights_path(folder, 0).parent.glob("*"))
-    return sorted(int(one[1]) for one in found if one)
+    matches = (re.fullmatch(r"epoch-(\d+)\.pt", path.name) for path in weights_path(folder, 0).parent.glob("*"))
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def keep_weights(model: nn.Module, folder: Path, epoch: int) -> None:
@@ -58,12 +58,12 @@ class KeptWeights:
         After the last one it has those again that it had. Of the files, only what the part needs is read.
         """
         module, start = model.get_submodule(part), f"{part}." if part else ""
-        now = {name: one.clone() for name, one in module.state_dict().items()}
+        now = {name: tensor.clone() for name, tensor in module.state_dict().items()}
         try:
             for epoch in self.epochs:
                 path = weights_path(self.folder, epoch)
-                found = load_checkpoint(path, mapped=True)
-                own = {name.removeprefix(start): one for name, one in found.items() if name.startswith(start)}
+                weights = load_checkpoint(path, mapped=True)
+                own = {name.removeprefix(start): tensor for name, tensor in weights.items() if name.startswith(start)}
                 try:
                     module.load_state_dict(own)
                 except RuntimeError as error:

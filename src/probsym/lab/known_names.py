@@ -17,11 +17,11 @@ def closest(name: str, known: Mapping[str, Any], what: str) -> Any:
 
 def matching(names: Sequence[str], known: Mapping[str, Any], what: str) -> list[Any]:
     """What is known by those names, which may hold "*" for anything; at least one for each."""
-    found: dict[str, Any] = {}
+    matched: dict[str, Any] = {}
     for name in names:
         fits = fnmatch.filter(known, name) if "*" in name else [name]
-        found |= {one: closest(one, known, what) for one in fits or [name]}
-    return list(found.values())
+        matched |= {fit: closest(fit, known, what) for fit in fits or [name]}
+    return list(matched.values())
 
 
 def near_names(name: str, known: Mapping[str, Any]) -> str:

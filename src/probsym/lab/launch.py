@@ -44,14 +44,14 @@ def launched() -> Launch | None:
 
 def count_processes(wanted: int | None) -> int:
     """How many train together, on all nodes: as many as wanted, and as somebody else has started, if so."""
-    found = launched()
-    if found is None:
+    launch = launched()
+    if launch is None:
         return wanted or 1
-    if wanted not in (None, found.processes):
+    if wanted not in (None, launch.processes):
         raise RunError(
-            f"Expected --processes to be left out or {found.processes}, which {found.by} started (got {wanted})"
+            f"Expected --processes to be left out or {launch.processes}, which {launch.by} started (got {wanted})"
         )
-    return found.processes
+    return launch.processes
 
 
 def lost_another(error: Exception) -> bool:

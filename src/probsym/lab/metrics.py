@@ -35,7 +35,7 @@ def class_averaged_accuracy(
     0.8333333...
     """
     if scores.dim() != 3 or labels.shape != scores.shape[:2] or mask.shape != scores.shape[:2]:
-        shapes = ", ".join(str(tuple(one.shape)) for one in (scores, labels, mask))
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (scores, labels, mask))
         raise ShapeError(f"Expected scores (graphs, n, classes), labels and mask (graphs, n) (got {shapes})")
     many = len(scores) if batch is None else check_size(batch, "batch")
     if not mask.any():
@@ -45,8 +45,8 @@ def class_averaged_accuracy(
 
     parts = zip(scores.argmax(-1).split(many), labels.split(many), mask.split(many), strict=True)
     nodes = [(chosen[real], true[real]) for chosen, true, real in parts if real.any()]
-    found = [multiclass_accuracy(*one, scores.shape[-1], average="macro") for one in nodes]
-    return torch.stack(found).double().mean()
+    accuracies = [multiclass_accuracy(*pair, scores.shape[-1], average="macro") for pair in nodes]
+    return torch.stack(accuracies).double().mean()
 
 
 def average_precision(scores: Tensor, labels: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def average_precision(scores: Tensor, labels: Tensor) -> Tensor:
     _check_finite(scores)
     from torchmetrics.functional.classification import binary_average_precision  # noqa: PLC0415, slow to import
 
-    found = []
+    precisions = []
     for score, label in zip(scores.T, labels.T, strict=True):
         known = label == label  # noqa: PLR0124, what is not NaN
         true = label[known].long()
@@ -78,10 +78,10 @@ def average_precision(scores: Tensor, labels: Tensor) -> Tensor:
         if true.any() and not true.all():
             # ranks in place of scores, which torchmetrics would put through a sigmoid that makes large ones equal
             values, rank = score[known].unique(return_inverse=True)
-            found.append(binary_average_precision(rank.double() / len(values), true))
-    if not found:
+            precisions.append(binary_average_precision(rank.double() / len(values), true))
+    if not precisions:
         raise RangeError("Expected a label that some examples have and others do not (got none)")
-    return torch.stack(found).double().mean()
+    return torch.stack(precisions).double().mean()
 
 
 def mean_absolute_error(output: Tensor, targets: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ def mean_absolute_error(output: Tensor, targets: Tensor) -> Tensor:
 
 
 def _shapes(*tensors: Tensor) -> str:
-    return " and ".join(str(tuple(one.shape)) for one in tensors)
+    return " and ".join(str(tuple(tensor.shape)) for tensor in tensors)
 
 
 def _check_finite(output: Tensor) -> None:

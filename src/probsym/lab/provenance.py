@@ -39,10 +39,10 @@ def _command() -> str:
 def _git_commit() -> str:
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
+        completed = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
     except OSError:  # no git at all
         return "unknown"
-    return found.stdout.strip() or "unknown"
+    return completed.stdout.strip() or "unknown"
 
 
 def _processor() -> str:

@@ -82,9 +82,9 @@ class Settings:
         for name, least in whole.items():
             if getattr(self, name) < least:
                 raise RangeError(f"Expected {name} to be {least} or more (got {getattr(self, name)})")
-        if any(one < 1 for one in self.also_test_samples):
+        if any(samples < 1 for samples in self.also_test_samples):
             raise RangeError(f"Expected also_test_samples to be 1 or more each (got {self.also_test_samples})")
-        for name in [one.name for one in fields(self) if str(one.type).startswith("float")]:
+        for name in [setting.name for setting in fields(self) if str(setting.type).startswith("float")]:
             value = getattr(self, name)
             if name in RATES and not 0 <= value < 1:
                 raise RangeError(f"Expected {name} to be in [0, 1) (got {value})")
@@ -113,15 +113,15 @@ class Settings:
 def changes(pairs: Sequence[str]) -> dict[str, Any]:
     """Settings by name, each given as "key=value"."""
     kinds = typing.get_type_hints(Settings)
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or name not in kinds:
             raise RecipeError(
                 f"Expected key=value with one of the keys {', '.join(kinds)} (got {pair!r}){near_names(name, kinds)}"
             )
-        found[name] = _value(text, kinds[name], name)
-    return found
+        settings[name] = _value(text, kinds[name], name)
+    return settings
 
 
 class Task(ABC):
@@ -187,14 +187,17 @@ _READERS: dict[Any, tuple[str, Callable[[str], Any]]] = {
     int: ("int", int),
     float: ("float", float),
     str: ("str", str),
-    tuple[int, ...]: ("whole numbers between commas", lambda text: tuple(int(one) for one in text.split(",") if one)),
+    tuple[int, ...]: (
+        "whole numbers between commas",
+        lambda text: tuple(int(number) for number in text.split(",") if number),
+    ),
 }
 """What the types of settings are called, and how they are read, in the order in which they are tried."""
 
 
 def _value(text: str, kind: Any, name: str) -> Any:
     kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-    readers = [reader for one, reader in _READERS.items() if one in kinds]
+    readers = [reader for readable, reader in _READERS.items() if readable in kinds]
     for _, read in readers:
         with suppress(ValueError, KeyError):
             return read(text)

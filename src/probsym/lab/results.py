@@ -94,13 +94,13 @@ def read_curve(path: Path, result: Mapping[str, Any] | None = None) -> list[dict
 
 def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """All results under a folder by row, every seed of each; files of other kinds are passed over."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_row: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.rglob("*.json")):
         result = read_json(path)
         if is_result(result):
             check_result(path, result)
-            found.setdefault(result["row"], []).append(result)
-    return found
+            by_row.setdefault(result["row"], []).append(result)
+    return by_row
 
 
 def is_result(content: Any) -> bool:
@@ -124,12 +124,12 @@ def check_result(path: Path, result: Mapping[str, Any]) -> None:
 
 def newest(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Of results of the same row, settings and seed the one with the latest date, in the order of the first of each."""
-    found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for one in results:
-        key = (one["row"], in_words(one.get("changed")), one["seed"])
-        if key not in found or str(one["date"]) >= str(found[key]["date"]):
-            found[key] = one
-    return list(found.values())
+    latest: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for result in results:
+        key = (result["row"], in_words(result.get("changed")), result["seed"])
+        if key not in latest or str(result["date"]) >= str(latest[key]["date"]):
+            latest[key] = result
+    return list(latest.values())
 
 
 def summarised(
@@ -140,15 +140,17 @@ def summarised(
     Only runs in which just these settings were changed count: others are not that row. By default none was.
     """
     wanted = in_words(changed)
-    runs = newest(one for one in results if metric in one["metrics"] and in_words(one.get("changed")) == wanted)
+    runs = newest(
+        result for result in results if metric in result["metrics"] and in_words(result.get("changed")) == wanted
+    )
     if not runs:
         return None
-    precisions = tuple(sorted({str(one["precision"]) for one in runs if one.get("precision")}))
-    values = [value for one in runs if (value := number(one["metrics"][metric])) is not None]
+    precisions = tuple(sorted({str(run["precision"]) for run in runs if run.get("precision")}))
+    values = [value for run in runs if (value := number(run["metrics"][metric])) is not None]
     if len(values) < len(runs):
         return Summary(math.nan, None, len(runs), precisions)
     mean = average(values)
-    deviation = None if len(runs) == 1 else math.hypot(*(one - mean for one in values)) / math.sqrt(len(runs) - 1)
+    deviation = None if len(runs) == 1 else math.hypot(*(value - mean for value in values)) / math.sqrt(len(runs) - 1)
     return Summary(mean, deviation, len(runs), precisions)
 
 
@@ -160,5 +162,5 @@ def average(values: Sequence[float]) -> float:
     """
     count = len(values)
     if max(map(abs, values)) > 1e300:
-        return math.fsum(one / count for one in values)
+        return math.fsum(value / count for value in values)
     return math.fsum(values) / count

@@ -179,7 +179,7 @@ class Job:
             console = Console(quiet=not fabric.is_global_zero)
         try:
             self._make_places(fabric)
-            found = [self._one(fabric, seed, folder, console) for seed, folder in self.folders.items()]
+            results = [self._one(fabric, seed, folder, console) for seed, folder in self.folders.items()]
         except RuntimeError as error:
             if fabric.world_size == 1 or isinstance(error, ProbsymError) or not lost_another(error):
                 raise
@@ -187,7 +187,7 @@ class Job:
                 f"Expected all {fabric.world_size} processes to go on (got, in process {fabric.global_rank}, that "
                 f"another one ended or cannot be reached); {GO_ON}"
             ) from error
-        return found if fabric.is_global_zero else []
+        return results if fabric.is_global_zero else []
 
     def _make_places(self, fabric: Fabric) -> None:
         """Make the folders before anything is computed, in the first process; what it refuses, all refuse."""
@@ -285,8 +285,8 @@ class Job:
 
 def _curve_in(folder: Path) -> list[dict[str, float]]:
     """The curve in a run's last checkpoint."""
-    found = load_checkpoint(folder / "checkpoint.pt").get("curve")
-    return found if found and is_curve(found) else []
+    curve = load_checkpoint(folder / "checkpoint.pt").get("curve")
+    return curve if curve and is_curve(curve) else []
 
 
 def _trained(

@@ -64,26 +64,31 @@ def separate(recipe: SeparationRecipe, seed: int, device: torch.device, show: Sh
     total = examples.size * (examples.size - 1) // 2 if pairs is None else len(pairs)
     calibrated = recipe.calibrated_pairs(examples)
     control = torch.zeros(examples.size, dtype=torch.bool, device=device)
-    least = {name: torch.ones(len(one), dtype=torch.float64) for name, one in calibrated.items()}
+    least = {name: torch.ones(len(compared), dtype=torch.float64) for name, compared in calibrated.items()}
     least_control = torch.ones(examples.size, dtype=torch.float64)
     for place, model in enumerate(models(recipe, seed, device)):
         generator = torch.Generator(device).manual_seed(derived(seed, "draws", place))
         draws = getattr(model, "eval_samples", 1)
-        found, copies = (
-            torch.cat([one.mean(1) for one in outputs(model, graphs, draws, generator)])
+        originals, copies = (
+            torch.cat([values.mean(1) for values in outputs(model, graphs, draws, generator)])
             for graphs in (examples, relabelled)
         )
-        together = close_pairs(found, together, recipe.threshold)
-        control |= (found - copies).abs().sum(-1) > recipe.threshold
+        together = close_pairs(originals, together, recipe.threshold)
+        control |= (originals - copies).abs().sum(-1) > recipe.threshold
         if place < recipe.calibrated_models:
             # in float64: where scores nearly tie, rounding alone can order a copy differently, as the test would see
             precise = model.double()
             known, copied = (
-                joined([moments(one) for one in outputs(precise, graphs.double(), recipe.calibrated_draws, generator)])
+                joined(
+                    [
+                        moments(values)
+                        for values in outputs(precise, graphs.double(), recipe.calibrated_draws, generator)
+                    ]
+                )
                 for graphs in (examples, relabelled)
             )
-            for name, one in calibrated.items():
-                first, second = one.to(device).T
+            for name, compared in calibrated.items():
+                first, second = compared.to(device).T
                 least[name] = torch.minimum(least[name], compare(known.take(first), known.take(second)))
             least_control = torch.minimum(least_control, compare(known, copied))
         if show is not None:
@@ -94,9 +99,9 @@ def separate(recipe: SeparationRecipe, seed: int, device: torch.device, show: Sh
         "control_separated": int(control.sum()),
         "controls": examples.size,
     }
-    metrics["calibrated_pairs"] = sum(len(one) for one in least.values())
+    metrics["calibrated_pairs"] = sum(len(p_values) for p_values in least.values())
     bound = recipe.level / (metrics["calibrated_pairs"] * recipe.calibrated_models)
-    kept = {name: int((one >= bound).sum()) for name, one in least.items()}
+    kept = {name: int((p_values >= bound).sum()) for name, p_values in least.items()}
     metrics["not_separated_calibrated"] = sum(kept.values())
     if len(kept) > 1:
         metrics |= {f"not_separated_calibrated_{name}": count for name, count in kept.items()}
@@ -124,8 +129,8 @@ def outputs(model: nn.Module, examples: Examples, draws: int, generator: torch.G
         if not isinstance(model, Symmetrized):
             yield model(*part.inputs, mask=part.mask).unsqueeze(1)
             continue
-        found = model.estimate(*part.inputs, **part.keywords, samples=draws, generator=generator, keep_values=True)
-        yield found.values
+        estimate = model.estimate(*part.inputs, **part.keywords, samples=draws, generator=generator, keep_values=True)
+        yield estimate.values
 
 
 def relabel(examples: Examples, seed: int) -> Examples:
@@ -139,7 +144,7 @@ def relabel(examples: Examples, seed: int) -> Examples:
     moved = (
         features[rows, order],
         adjacency[rows.unsqueeze(2), order.unsqueeze(2), order.unsqueeze(1)],
-        *(one[rows, order] for one in ranks),
+        *(rank[rows, order] for rank in ranks),
     )
     return Examples(
         moved, mask[rows, order] if examples.mask is not None else None, examples.targets, examples.ids + examples.size

@@ -38,42 +38,44 @@ def table(number: int, results: Results, changed: Mapping[str, Any] | None = Non
     Ours are those of runs in which just the given settings were changed; by default none. The caption says how many
     other rows of the same tasks there are.
     """
-    found = _paper_table(number)
-    title = f"Table {found.number}. {found.title}"
+    published = _paper_table(number)
+    title = f"Table {published.number}. {published.title}"
     if changed:
         title += f"; ours with {in_words(changed)}"
     shown = Table("method", title=title)
-    for column in found.columns:
+    for column in published.columns:
         title = f"{column.title} {'↑' if column.larger else '↓'}"
         shown.add_column(f"{title}\npaper", justify="right")
         shown.add_column(f"{title}\nours", justify="right", no_wrap=True)
-    for line in found.lines:
+    for line in published.lines:
         texts = []
-        for column in found.columns:
+        for column in published.columns:
             place = place_of(line, column, results, changed)
             texts += ["" if place.paper is None else f"{place.paper:g}", spoken_number(place.ours)]
         shown.add_row(line.title, *texts)
-    if others := _others({column.task for column in found.columns}, results, changed):
+    if others := _others({column.task for column in published.columns}, results, changed):
         rows = "row of ours is" if others == 1 else "rows of ours are"
         shown.caption = f"{others} {rows} not in it, with other models or settings; `probsym report` has them."
     return shown
 
 
 def _paper_table(number: int) -> PaperTable:
-    found: PaperTable = closest(str(number), {str(one): paper for one, paper in TABLES.items()}, "table of the paper")
-    return found
+    published: PaperTable = closest(
+        str(number), {str(key): paper for key, paper in TABLES.items()}, "table of the paper"
+    )
+    return published
 
 
 def _others(tasks: Container[str], results: Results, changed: Mapping[str, Any] | None) -> int:
     """How many rows of these tasks have no place in a table of the paper, or have one with other settings."""
     places, wanted = listed_rows(), in_words(changed)
-    found = {
+    pairs = {
         (row, settings)
         for row, runs in results.items()
         if row.split("/")[0] in tasks
-        for settings in {in_words(one.get("changed")) for one in runs}
+        for settings in {in_words(run.get("changed")) for run in runs}
     }
-    return sum(row not in places or settings != wanted for row, settings in found)
+    return sum(row not in places or settings != wanted for row, settings in pairs)
 
 
 def controls(number: int, results: Results, changed: Mapping[str, Any] | None = None) -> Table | None:
@@ -81,8 +83,8 @@ def controls(number: int, results: Results, changed: Mapping[str, Any] | None = 
 
     A pair that is left is not separated. A copy that is "separated" from its original shows what the count is worth.
     """
-    found = _paper_table(number)
-    columns = [column for column in found.columns if column.metric == "not_separated"]
+    published = _paper_table(number)
+    columns = [column for column in published.columns if column.metric == "not_separated"]
     if not columns:
         return None
     shown = Table("method", title="What the counts are worth: pairs left, and relabelled copies called different")
@@ -90,8 +92,10 @@ def controls(number: int, results: Results, changed: Mapping[str, Any] | None = 
         for protocol in ("paper's", "calibrated"):
             shown.add_column(f"{column.title}\n{protocol}\nleft", justify="right")
             shown.add_column(f"{column.title}\n{protocol}\ncopies", justify="right")
-    for line in found.lines:
-        texts = [spoken_number(one) for column in columns for one in control_numbers(line, column, results, changed)]
+    for line in published.lines:
+        texts = [
+            spoken_number(summary) for column in columns for summary in control_numbers(line, column, results, changed)
+        ]
         if any(texts):
             shown.add_row(line.title, *texts)
     return shown
@@ -150,7 +154,7 @@ def _status(place: Place, recipes: Container[str], runs: Sequence[Mapping[str, A
         return "published only" if place.paper is not None else "published as diverged, or not at all"
     if place.ours is not None:
         return f"done, {counted(place.ours.seeds, 'seed')}"
-    others = {in_words(one["changed"]) for one in runs if one.get("changed")}
+    others = {in_words(run["changed"]) for run in runs if run.get("changed")}
     if others:
         return f"only with {' and with '.join(sorted(others))}"
     return "not run yet" if place.row in recipes else "no recipe yet"

@@ -117,11 +117,11 @@ class Training:
         # older checkpoints do not say what was built, nor from which data, nor how often weights are kept
         older = {"built": wanted["built"], "data": wanted["data"], "keep_every": self.keep_every, "precision": None}
         state = older | load_checkpoint(self.path, self.engine.device)
-        found = {name: state.get(name) for name in wanted}
-        if isinstance(found["settings"], dict):  # those that came later have their defaults in older checkpoints
-            found["settings"] = asdict(Settings()) | found["settings"]
-        if found != wanted:
-            raise RunError(f"Expected {self.path} to be of {wanted} (got {found})")
+        stored = {name: state.get(name) for name in wanted}
+        if isinstance(stored["settings"], dict):  # those that came later have their defaults in older checkpoints
+            stored["settings"] = asdict(Settings()) | stored["settings"]
+        if stored != wanted:
+            raise RunError(f"Expected {self.path} to be of {wanted} (got {stored})")
         began = f"which the run in {self.path.parent} began"
         if self.keep_every not in (None, state["keep_every"]):
             raise RunError(
@@ -131,7 +131,7 @@ class Training:
         if self.precision is not None and state["precision"] not in (None, self.precision):
             raise RunError(f"Expected precision {state['precision']}, in {began} (got {self.precision})")
         try:
-            best = {name: Best(**one) for name, one in state["best"].items()}
+            best = {name: Best(**record) for name, record in state["best"].items()}
             progress = Progress(state["step"], state["loss"], state["seconds"], state["curve"], best)
             self._check(progress)
             self.engine.load(state)
@@ -212,17 +212,17 @@ class Training:
         engine, best = self.engine, self.progress.best
         with engine.averaged() if mark else nullcontext():
             try:
-                found = engine.evaluate(engine.data.valid, self.seed, "validation", epoch)
+                metrics = engine.evaluate(engine.data.valid, self.seed, "validation", epoch)
             except NonFiniteError:  # from a metric that cannot be computed of such outputs
-                found = {"loss": math.nan, **dict.fromkeys(engine.task.selects, math.nan)}
-            found = {f"{name}{mark}": value for name, value in found.items()}
+                metrics = {"loss": math.nan, **dict.fromkeys(engine.task.selects, math.nan)}
+            metrics = {f"{name}{mark}": value for name, value in metrics.items()}
             for metric, larger in engine.task.selects.items():
                 name, sign = f"{metric}{mark}", 1 if larger else -1
-                value = found[name]  # no validation at all is better than a loss that is no number
+                value = metrics[name]  # no validation at all is better than a loss that is no number
                 if math.isfinite(value) and (name not in best or sign * value > sign * best[name].value):
-                    weights = {key: one.clone() for key, one in engine.model.state_dict().items()}
+                    weights = {key: tensor.clone() for key, tensor in engine.model.state_dict().items()}
                     best[name] = Best(value, epoch + 1, weights)
-        return found
+        return metrics
 
     def _keep(self, epoch: int) -> None:
         if self.keep_every is None or self.engine.fabric.global_rank != 0:
@@ -235,7 +235,7 @@ class Training:
         progress.seconds, progress.loss = time.perf_counter() - start, sums.tolist()
         if self.engine.fabric.global_rank != 0:
             return
-        if not all(bool(torch.isfinite(one).all()) for one in (sums, *self.engine.model.parameters())):
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in (sums, *self.engine.model.parameters())):
             return  # the last good checkpoint stays; the loss will tell
         save_checkpoint(
             {
@@ -247,7 +247,7 @@ class Training:
                 "loss": progress.loss,
                 "seconds": progress.seconds,
                 "curve": progress.curve,
-                "best": {name: vars(one) for name, one in progress.best.items()},
+                "best": {name: vars(best) for name, best in progress.best.items()},
             },
             self.path,
         )
@@ -278,7 +278,7 @@ class Training:
 def is_curve(found: Any) -> bool:
     """Whether it is what a training keeps of its epochs: numbers by name for each."""
     return isinstance(found, list) and all(
-        isinstance(row, dict) and all(isinstance(name, str) and is_number(one) for name, one in row.items())
+        isinstance(row, dict) and all(isinstance(name, str) and is_number(value) for name, value in row.items())
         for row in found
     )
 

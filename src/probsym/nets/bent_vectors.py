@@ -69,12 +69,12 @@ class Bent(torch.autograd.Function):
         if torch.is_grad_enabled():  # these gradients will be differentiated in their turn
             to_q, to_k, *others = _slopes(gradients[0], share, *given)
             return None, to_q, to_k, None, None, *others
-        to_q, to_k = (torch.empty_like(one, memory_format=torch.contiguous_format) for one in given[:2])
+        to_q, to_k = (torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in given[:2])
         others = []
         for rows in row_blocks(to_q.shape[1], to_q[0, 0].numel()):
             here = None if share is None else share[rows]
-            to_q[:, rows], to_k[:, rows], *found = _slopes(gradients[0][:, rows], here, *_at(rows, *given))
-            others.append(torch.stack(found))
+            to_q[:, rows], to_k[:, rows], *parts = _slopes(gradients[0][:, rows], here, *_at(rows, *given))
+            others.append(torch.stack(parts))
         return None, to_q, to_k, None, None, *torch.stack(others).sum(0)
 
 

@@ -54,18 +54,18 @@ def pooled_edges(
     if len(tied) == 0:
         return pooled
     places = (edges.places + torch.arange(0, floor.numel() * n, n).unsqueeze(1)).flatten(1)[:, tied]
-    found = [near.flatten(1, 2)[:, places] + own.flatten(1, 2)[:, tied].unsqueeze(1) for near, own in ends]
+    values = [near.flatten(1, 2)[:, places] + own.flatten(1, 2)[:, tied].unsqueeze(1) for near, own in ends]
     floor = floor[tied // n]
     with torch.no_grad():
         real = edges.real.flatten(1)[:, tied]
-        share = shares(_taken(layer, floor[:, 0], real, [one.clone() for one in found]), floor.dtype)
+        share = shares(_taken(layer, floor[:, 0], real, [value.clone() for value in values]), floor.dtype)
     # here the edges of a point lie where elsewhere the points of a row do
-    shared = share * _bent(layer, floor, None, [one.transpose(1, 2) for one in found]).transpose(1, 2)
+    shared = share * _bent(layer, floor, None, [value.transpose(1, 2) for value in values]).transpose(1, 2)
     return pooled.flatten(1, 2).index_add(1, tied, shared.sum(1)).view(pooled.shape)
 
 
-def _bent(layer: Layer, floor: Tensor, share: Tensor | None, found: Sequence[Tensor]) -> Tensor:
-    q, k, *numbers = found
+def _bent(layer: Layer, floor: Tensor, share: Tensor | None, values: Sequence[Tensor]) -> Tensor:
+    q, k, *numbers = values
     vectors = layer.edge.bent(q, k, floor, layer.mean, layer.scale, share)
     return layer.factors(numbers[0]) * vectors if numbers else vectors
 
@@ -78,17 +78,17 @@ def _choices(
     chosen, most = [], []
     memory = [buffer(near, blocks) for near, _ in ends]
     for block in blocks:
-        found = [block.edges(*pair, one) for pair, one in zip(ends, memory, strict=True)]
-        taken = _taken(layer, floor[block.rows], block.real, found)
+        values = [block.edges(*pair, space) for pair, space in zip(ends, memory, strict=True)]
+        taken = _taken(layer, floor[block.rows], block.real, values)
         chosen.append(Chosen(block, taken))
         most.append(taken.to(floor.dtype).sum(0).amax(-1))
     count = torch.cat(most)
     return chosen, (count == 1).to(floor.dtype).unsqueeze(-1), (count > 1).flatten().nonzero().squeeze(1)
 
 
-def _taken(layer: Layer, floor: Tensor, real: Tensor | None, found: Sequence[Tensor]) -> Tensor:
-    """Which edges (d, m, ..., channels) the pool takes, alone or with others; those found are overwritten."""
-    q, k, *numbers = found
+def _taken(layer: Layer, floor: Tensor, real: Tensor | None, values: Sequence[Tensor]) -> Tensor:
+    """Which edges (d, m, ..., channels) the pool takes, alone or with others; the values are overwritten."""
+    q, k, *numbers = values
     a, b, _, _, length, *_ = gates(q, k, *layer.edge.floors(floor), layer.mean, layer.scale, layer.edge.norm.bias)
     if numbers:
         factor = layer.factors(numbers[0][0])
@@ -105,10 +105,10 @@ class _Near(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, chosen: list[Chosen], near: Tensor) -> Tensor:
         ctx.chosen = chosen
-        memory, found = buffer(near, [block for block, _ in chosen]), torch.empty_like(near)
+        memory, added = buffer(near, [block for block, _ in chosen]), torch.empty_like(near)
         for block, taken in chosen:
-            found[:, block.rows] = block.near(near, memory).mul_(taken.to(near.dtype)).sum(1)
-        return found
+            added[:, block.rows] = block.near(near, memory).mul_(taken.to(near.dtype)).sum(1)
+        return added
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
@@ -119,11 +119,11 @@ class _SumNear(torch.autograd.Function):
     """The transposed map."""
 
     @staticmethod
-    def forward(ctx: Any, chosen: list[Chosen], found: Tensor) -> Tensor:
+    def forward(ctx: Any, chosen: list[Chosen], added: Tensor) -> Tensor:
         ctx.chosen = chosen
-        near = torch.empty_like(found)
+        near = torch.empty_like(added)
         for block, taken in chosen:
-            near[:, block.rows] = block.sum_near(taken.to(found.dtype) * found[:, None, block.rows])
+            near[:, block.rows] = block.sum_near(taken.to(added.dtype) * added[:, None, block.rows])
         return near
 
     @staticmethod

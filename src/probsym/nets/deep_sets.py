@@ -61,14 +61,14 @@ class DeepSets(RemembersArguments, nn.Module):
         for i, x in enumerate(inputs):
             if not isinstance(x, Tensor) or x.dim() == 0:
                 raise DtypeError(f"Expected input {i} to be a tensor with axes (got {type(x).__name__})")
-        found = [check_input(x, f"input {i}", x.shape[-1]) for i, x in enumerate(inputs)]
-        for i, x in enumerate(found[1:], start=1):
-            check_alike(x, found[0], f"input {i}")
-        channels = sum(x.shape[-1] for x in found)
+        tensors = [check_input(x, f"input {i}", x.shape[-1]) for i, x in enumerate(inputs)]
+        for i, x in enumerate(tensors[1:], start=1):
+            check_alike(x, tensors[0], f"input {i}")
+        channels = sum(x.shape[-1] for x in tensors)
         if channels != self.in_channels:
             raise ShapeError(f"Expected {self.in_channels} channels in all inputs together (got {channels})")
-        draws = max(x.shape[1] for x in found)
-        return torch.cat([x.expand(-1, draws, -1, -1) for x in found], dim=-1)
+        draws = max(x.shape[1] for x in tensors)
+        return torch.cat([x.expand(-1, draws, -1, -1) for x in tensors], dim=-1)
 
 
 def _mean(hidden: Tensor, real: Tensor | None) -> Tensor:

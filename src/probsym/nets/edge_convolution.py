@@ -61,7 +61,7 @@ class EdgeConvolution(nn.Module):
         if self.factor is not None and scalars is not None:
             maps.append((scalars.unsqueeze(0), self.factor.weight))
             factor = self.factor.bias
-        ends = [_ends(*one, index) for one in maps]
+        ends = [_ends(*operands, index) for operands in maps]
         return pooled_edges(self.edge, self.pool, factor, self.edge.floor(x), Edges(index, real), ends)
 
 
@@ -85,8 +85,8 @@ def _pair(near: Tensor, own: Tensor, index: Tensor | None) -> Tensor:
     """(d, m, rows, n, channels) from what both ends add."""
     if index is None:
         return near.unsqueeze(3) + own.unsqueeze(1)
-    found = near.flatten(1, 2).index_select(1, index.flatten())
-    return found.view(near.shape[0], *index.shape, -1) + own.unsqueeze(1)
+    gathered = near.flatten(1, 2).index_select(1, index.flatten())
+    return gathered.view(near.shape[0], *index.shape, -1) + own.unsqueeze(1)
 
 
 @torch.no_grad()

@@ -46,9 +46,9 @@ class Features:
 
 def misread(net: str, wanted: str, terms: Sequence[Term]) -> SignatureError:
     """The error for a net that is given inputs it cannot read."""
-    found = ", ".join(f"'{term}'" for term in terms) or "none"
+    listing = ", ".join(f"'{term}'" for term in terms) or "none"
     return SignatureError(
-        f"Expected {net} to read {wanted} (got {found}; reads= of the sampler says which inputs, in this order)"
+        f"Expected {net} to read {wanted} (got {listing}; reads= of the sampler says which inputs, in this order)"
     )
 
 

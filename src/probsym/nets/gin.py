@@ -93,11 +93,11 @@ class GIN(RemembersArguments, nn.Module):
             )
         if adjacency.device != nodes.device:
             raise DeviceError(f"Expected adjacency to be on {nodes.device} like x (got {adjacency.device})")
-        found = links.among_real(links.weights(adjacency, nodes.dtype), mask)
-        if isinstance(found, EdgeList):
-            return _Edges(found, None if mask is None else mask.unsqueeze(-1))
-        last = found.new_ones(batch, 1, n) if mask is None else mask.unsqueeze(1).to(found.dtype)
-        return torch.cat([found, last], dim=1)
+        weights = links.among_real(links.weights(adjacency, nodes.dtype), mask)
+        if isinstance(weights, EdgeList):
+            return _Edges(weights, None if mask is None else mask.unsqueeze(-1))
+        last = weights.new_ones(batch, 1, n) if mask is None else mask.unsqueeze(1).to(weights.dtype)
+        return torch.cat([weights, last], dim=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,14 +28,14 @@ def edge_moments(blocks: list[Block], near: Tensor, own: Tensor) -> tuple[Tensor
 class _Moments(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, blocks: list[Block], near: Tensor, own: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        found, memory = [], None if own is None else buffer(near, blocks)
+        moments, memory = [], None if own is None else buffer(near, blocks)
         for block in blocks:
             q = near[:, block.rows] if own is None else block.edges(near, own, memory)
             length = vector_length(inner(q, q))
             length = (length if block.real is None else length[block.real]).view(-1, near.shape[-1])
             mean = length.mean(0) if len(length) else near.new_zeros(near.shape[-1])
-            found.append((near.new_full((1,), len(length)), mean, (length - mean).square_().sum(0)))
-        counts, means, squares = (torch.stack(one) for one in zip(*found, strict=True))
+            moments.append((near.new_full((1,), len(length)), mean, (length - mean).square_().sum(0)))
+        counts, means, squares = (torch.stack(column) for column in zip(*moments, strict=True))
         # by differences: the difference of two large moments would lose the variance
         count = counts.sum(0)
         mean = (counts * means).sum(0) / count.clamp_min(1)

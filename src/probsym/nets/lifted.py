@@ -60,19 +60,19 @@ class Lifted(RemembersArguments, nn.Module):
 
     def check_terms(self, terms: Sequence[Term], groups: Mapping[str, Group]) -> None:
         """Find the axes that the group acts on in the only term; refuse if `axis` names others."""
-        found: dict[str, list[tuple[Axis, str]]] = {}
+        bound: dict[str, list[tuple[Axis, str]]] = {}
         for axis, place in (*terms[0].places(),) if len(terms) == 1 else ():
             if groups.get(axis.key) == self.group:
-                found.setdefault(axis.key, []).append((place, axis.kind))
-        if not found:
+                bound.setdefault(axis.key, []).append((place, axis.kind))
+        if not bound:
             raise misread(type(self).__name__, f"one input with an axis bound to {self.group!r}", terms)
-        fits = [tuple(places) for places in found.values()]
+        fits = [tuple(places) for places in bound.values()]
         if self.axis is None and self.kind is None and len(fits) == 1:
             if self._inferred and self.places != fits[0]:
                 raise GroupError(f"Expected one Lifted for each model (got one that acts on {self.places} in another)")
             self.places, self._inferred = fits[0], True
         if self.places not in fits:
-            wanted = " or ".join(", ".join(f"axis={place}, kind={kind!r}" for place, kind in one) for one in fits)
+            wanted = " or ".join(", ".join(f"axis={place}, kind={kind!r}" for place, kind in fit) for fit in fits)
             raise GroupError(
                 f"Expected {wanted} for '{terms[0]}', or neither (got axis={self.axis}, kind={self.kind!r})"
             )
@@ -89,14 +89,14 @@ class Lifted(RemembersArguments, nn.Module):
             moved = self.group.act(undo, moved, axis, kind)
         rows = moved.flatten(0, len(leading))
         if mask is None or not takes_mask(self.net):
-            found = self.net(rows)
+            logits = self.net(rows)
         else:
-            found = self.net(rows, mask=self._spread(mask, x, len(leading), len(undo)))
-        if tuple(found.shape) not in ((rows.shape[0],), (rows.shape[0], 1)):
+            logits = self.net(rows, mask=self._spread(mask, x, len(leading), len(undo)))
+        if tuple(logits.shape) not in ((rows.shape[0],), (rows.shape[0], 1)):
             raise ShapeError(
-                f"Expected the net to give one number for each of {rows.shape[0]} rows (got {tuple(found.shape)})"
+                f"Expected the net to give one number for each of {rows.shape[0]} rows (got {tuple(logits.shape)})"
             )
-        return Features(logits=found.reshape(len(undo), *leading).movedim(0, -1))
+        return Features(logits=logits.reshape(len(undo), *leading).movedim(0, -1))
 
     @staticmethod
     def _spread(mask: Tensor, x: Tensor, leading: int, copies: int) -> Tensor:

@@ -31,12 +31,12 @@ class Edges(NamedTuple):
 
     def blocks(self, channels: int) -> "list[Block]":
         """All rows, without the neighbours that no point of a block uses: most are only there in case of ties."""
-        rows, found = self.places.shape[1], []
+        rows, blocks = self.places.shape[1], []
         for block in row_blocks(rows, channels * int(self.real.sum()) // max(1, rows)):
             real = self.real[:, block]
             real = real[: max(1, int(real.flatten(1).any(1).sum()))]
-            found.append(Block(block, self.places[: len(real), block], None if bool(real.all()) else real))
-        return found
+            blocks.append(Block(block, self.places[: len(real), block], None if bool(real.all()) else real))
+        return blocks
 
 
 class Block(NamedTuple):
@@ -50,10 +50,10 @@ class Block(NamedTuple):
         """x (d, rows, n, channels) at the neighbours, (d, m, rows, n, channels); in a buffer if there is one."""
         flat, index = x[:, self.rows].reshape(-1, x.shape[-1]), self._index(len(x))
         if buffer is None:
-            found = flat.index_select(0, index)
+            gathered = flat.index_select(0, index)
         else:
-            found = torch.index_select(flat, 0, index, out=buffer[: len(index)])
-        return found.view(len(x), *self.places.shape, x.shape[-1])
+            gathered = torch.index_select(flat, 0, index, out=buffer[: len(index)])
+        return gathered.view(len(x), *self.places.shape, x.shape[-1])
 
     def edges(self, near: Tensor, own: Tensor, buffer: Tensor | None = None) -> Tensor:
         """What both ends add to each edge."""

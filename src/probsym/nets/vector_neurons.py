@@ -135,10 +135,10 @@ class VectorMaxPool(nn.Module):
 def linear_maps(x: Tensor, common: Tensor | None, *weights: Tensor) -> tuple[Tensor, ...]:
     """`[x, common] W'` for each of the weights; common (d, rows, 1, inputs) are vectors that all points have."""
     joint = torch.cat(weights)
-    found = linear(x, joint[:, : x.shape[-1]])
+    mapped = linear(x, joint[:, : x.shape[-1]])
     if common is not None:
-        found = found.add_(linear(common, joint[:, x.shape[-1] :]))
-    return split_channels(found, *(len(one) for one in weights))
+        mapped = mapped.add_(linear(common, joint[:, x.shape[-1] :]))
+    return split_channels(mapped, *(len(weight) for weight in weights))
 
 
 def split_channels(x: Tensor, *sizes: int) -> tuple[Tensor, ...]:

@@ -101,7 +101,7 @@ class VNDGCNN(RemembersArguments, nn.Module):
         scalars = self._joined_scalars(inputs[self.in_channels :], x)
         check_mask(mask, x)
         with full_precision(x.device):
-            return self._features(x, scalars, mask, draws=any(one.dim() == 4 for one in inputs))
+            return self._features(x, scalars, mask, draws=any(tensor.dim() == 4 for tensor in inputs))
 
     def _features(self, x: Tensor, scalars: Tensor | None, mask: Tensor | None, draws: bool) -> Features:
         if scalars is not None:
@@ -129,30 +129,30 @@ class VNDGCNN(RemembersArguments, nn.Module):
     def _joined(self, vectors: tuple[Tensor, ...]) -> Tensor:
         if len(vectors) != self.in_channels:
             raise ShapeError(f"Expected {self.in_channels} inputs, one for each channel (got {len(vectors)})")
-        found = [check_input(x, f"input {i}", self.d) for i, x in enumerate(vectors)]
-        for i, x in enumerate(found[1:], start=1):
-            check_alike(x, found[0], f"input {i}")
-        if found[0].dtype not in TOLERANCE:
-            raise DtypeError(f"Expected inputs in float32 or float64 (got {found[0].dtype})")
-        return torch.stack(torch.broadcast_tensors(*found), dim=-1)
+        tensors = [check_input(x, f"input {i}", self.d) for i, x in enumerate(vectors)]
+        for i, x in enumerate(tensors[1:], start=1):
+            check_alike(x, tensors[0], f"input {i}")
+        if tensors[0].dtype not in TOLERANCE:
+            raise DtypeError(f"Expected inputs in float32 or float64 (got {tensors[0].dtype})")
+        return torch.stack(torch.broadcast_tensors(*tensors), dim=-1)
 
     def _joined_scalars(self, inputs: tuple[Tensor, ...], x: Tensor) -> Tensor | None:
         """All scalars side by side, (B, K, n, scalars), in the dtype of x (B, K, n, d, channels)."""
-        found = []
+        tensors = []
         for i, numbers in enumerate(inputs, start=self.in_channels):
             if not isinstance(numbers, Tensor) or numbers.dim() == 0:
                 raise DtypeError(f"Expected input {i} to be a tensor with axes (got {type(numbers).__name__})")
-            found.append(check_input(numbers.to(x.dtype), f"input {i}", numbers.shape[-1]))
-            check_alike(found[-1], x, f"input {i}")
-        channels = sum(one.shape[-1] for one in found)
+            tensors.append(check_input(numbers.to(x.dtype), f"input {i}", numbers.shape[-1]))
+            check_alike(tensors[-1], x, f"input {i}")
+        channels = sum(tensor.shape[-1] for tensor in tensors)
         if channels != self.scalars:
             raise ShapeError(
                 f"Expected {self.scalars} scalars behind {self.in_channels} inputs of vectors (got {channels})"
             )
-        if not found:
+        if not tensors:
             return None
-        many = max(one.shape[1] for one in found)
-        return torch.cat([one.expand(-1, many, -1, -1) for one in found], dim=-1)
+        draws = max(tensor.shape[1] for tensor in tensors)
+        return torch.cat([tensor.expand(-1, draws, -1, -1) for tensor in tensors], dim=-1)
 
     def _drop(self, x: Tensor) -> Tensor:
         """Drop whole vectors: a part of one would not rotate with the rest."""
@@ -193,7 +193,7 @@ class _Score(nn.Module):
             # padding is zero in x and so in what is made of it
             mean = joined.sum(2, keepdim=True) / real.sum(1).clamp_min(1)[:, None, None]
         standard = self.standard(self.narrower(self.narrow(joined, real, mean), real))
-        most = torch.cat([_largest(one, standard, real) for one in (joined, mean)], dim=1)
+        most = torch.cat([_largest(vectors, standard, real) for vectors in (joined, mean)], dim=1)
         scores = (most * for_all).sum((1, 2)).unsqueeze(1) + (own * standard).sum((0, -1)) + self.head.bias
         return scores if real is None else torch.where(real, scores, 0)
 
@@ -208,7 +208,7 @@ def _largest(x: Tensor, standard: Tensor, real: Tensor | None) -> Tensor:
     # coordinates all at once: the gradient of one alone would be a tensor as large as x
     coordinates, columns = x.unbind(0), standard.unsqueeze(-2).unbind(-1)
     products = (inner(coordinates, column.unbind(0)).unsqueeze(-1) for column in columns)
-    return torch.cat([_most(one, real) for one in products], dim=-1)
+    return torch.cat([_most(product, real) for product in products], dim=-1)
 
 
 def _most(products: Tensor, real: Tensor | None) -> Tensor:

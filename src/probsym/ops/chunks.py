@@ -86,11 +86,11 @@ def _with_sides(
         sums = [(kernel if w is None else kernel * w.unsqueeze(1)) @ matrix for w, matrix in matrices]
         for i, chunk in enumerate(some):
             assert chunk.border is not None
-            yield chunk, Far(chunk.border.kernel, [one[:, 2 * i : 2 * i + 2] for one in sums])
+            yield chunk, Far(chunk.border.kernel, [total[:, 2 * i : 2 * i + 2] for total in sums])
 
 
-def _groups(found: Iterator[Chunk]) -> Iterator[list[Chunk]]:
-    while some := list(islice(found, AT_ONCE)):
+def _groups(source: Iterator[Chunk]) -> Iterator[list[Chunk]]:
+    while some := list(islice(source, AT_ONCE)):
         yield some
 
 
@@ -119,10 +119,10 @@ def pair_sums(
     The derivative of a distance between tied points is taken in the order in which they stand.
     """
     parts = []
-    weighted = [*((b, one) for one in right), *((a, one) for one in left)]
+    weighted = [*((b, matrix) for matrix in right), *((a, matrix) for matrix in left)]
     for chunk, far in _with_sides(points, rate, weighted):
         span = chunk.span
-        lefts, rights = [one[:, span] for one in left], [one[:, span] for one in right]
+        lefts, rights = [matrix[:, span] for matrix in left], [matrix[:, span] for matrix in right]
         moment = _product_sum(lefts, rights) * chunk.inside.kernel
         far_row = far_column = None
         if far is not None:
@@ -141,8 +141,8 @@ def sums_of(points: Tensor, rate: Tensor, a: Tensor, b: Tensor, moment: Tensor) 
 def _product_sum(left: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
     """`sum_i left_i @ right_i^T`."""
     total = torch.bmm(left[0], right[0].transpose(1, 2))
-    for one, other in zip(left[1:], right[1:], strict=True):
-        total = torch.baddbmm(total, one, other.transpose(1, 2))
+    for left_i, right_i in zip(left[1:], right[1:], strict=True):
+        total = torch.baddbmm(total, left_i, right_i.transpose(1, 2))
     return total
 
 

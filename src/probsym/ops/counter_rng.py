@@ -23,8 +23,8 @@ def counter_uniform(
 
     `entries` (B, size of the shape) number the entries; by default they are numbered in order.
 
-    >>> both = counter_uniform(0, 0, torch.tensor([7, 3]), 0, 2, (3,), torch.float32)
-    >>> bool((both[1:, 1:] == counter_uniform(0, 0, torch.tensor([3]), 1, 1, (3,), torch.float32)).all())
+    >>> uniform = counter_uniform(0, 0, torch.tensor([7, 3]), 0, 2, (3,), torch.float32)
+    >>> bool((uniform[1:, 1:] == counter_uniform(0, 0, torch.tensor([3]), 1, 1, (3,), torch.float32)).all())
     True
     """
     if entries is None:
@@ -32,7 +32,10 @@ def counter_uniform(
     numbers = torch.arange(start, start + draws, device=ids.device)
     entries = entries.unsqueeze(1)
     place = ids.long()[:, None, None], numbers[:, None], entries
-    key = sum((one * _signed(step) for one, step in zip(place, _STEPS, strict=False)), start=torch.zeros_like(entries))
+    key = sum(
+        (coordinate * _signed(step) for coordinate, step in zip(place, _STEPS, strict=False)),
+        start=torch.zeros_like(entries),
+    )
     key = mixed(key + _signed(seed * _STEPS[3] + stream * _STEPS[4]))
     bits = 24 if dtype == torch.float32 else 53
     return (_shifted(mixed(key), 64 - bits).to(dtype) * 2.0**-bits).view(ids.shape[0], draws, *shape)

@@ -132,14 +132,14 @@ class EdgeList:
         rows, columns = item * self.n + row, item * self.n + column
         values, table = self.values.to(x.dtype).unsqueeze(-1), x.flatten(0, 1)
         if needs_gradient(values, x) or traced():
-            found = torch.zeros_like(table).index_add(0, rows, table.index_select(0, columns) * values)
-            return found.view(x.shape)
-        found = torch.zeros_like(table)
+            product = torch.zeros_like(table).index_add(0, rows, table.index_select(0, columns) * values)
+            return product.view(x.shape)
+        product = torch.zeros_like(table)
         step = max(1, BLOCK // max(1, x.shape[-1]))
         for start in range(0, len(rows), step):  # what comes along the edges is more than all items have
             some = slice(start, start + step)
-            found.index_add_(0, rows[some], table.index_select(0, columns[some]).mul_(values[some]))
-        return found.view(x.shape)
+            product.index_add_(0, rows[some], table.index_select(0, columns[some]).mul_(values[some]))
+        return product.view(x.shape)
 
     def detach(self) -> EdgeList:
         """The same without a gradient to the values."""
@@ -155,9 +155,9 @@ class EdgeList:
         return replace(self, index=torch.stack([item, names[item, row], names[item, column]]))
 
     def _check_places(self) -> None:
-        lowest, highest = (found.tolist() for found in torch.aminmax(self.index, dim=1))
+        lowest, highest = (bounds.tolist() for bounds in torch.aminmax(self.index, dim=1))
         most = self.batch - 1, self.n - 1, self.n - 1
-        if min(lowest) < 0 or any(found > last for found, last in zip(highest, most, strict=True)):
+        if min(lowest) < 0 or any(place > last for place, last in zip(highest, most, strict=True)):
             raise RangeError(
                 f"Expected places in an array of {(self.batch, self.n, self.n)} "
                 f"(got items {lowest[0]} to {highest[0]}, rows {lowest[1]} to {highest[1]}, "
@@ -185,8 +185,8 @@ def numbers(x: Input) -> Tensor:
 
 def _check_integers(x: Tensor, what: str) -> None:
     if not isinstance(x, Tensor) or x.dtype not in _INTEGERS:
-        found = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise DtypeError(f"Expected {what} to be integers (got {found})")
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise DtypeError(f"Expected {what} to be integers (got {kind})")
 
 
 def _readable(x: Tensor) -> bool:

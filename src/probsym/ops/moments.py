@@ -32,9 +32,11 @@ def moments(left: Tensor, right: Tensor, axes: Sequence[int], n: int) -> Tensor:
     total: Tensor | None = None
     for axis in axes:
         last = axis in (-1, left.dim() - 1)
-        one, other = (x.flatten(1, -2).mT if last else x.movedim(axis, 1).flatten(2) for x in (left, right))
-        found = _product(one, other.mT)[:, :n, :n]
-        total = found.contiguous() if total is None else total.add_(found)
+        left_matrix, right_matrix = (
+            x.flatten(1, -2).mT if last else x.movedim(axis, 1).flatten(2) for x in (left, right)
+        )
+        product = _product(left_matrix, right_matrix.mT)[:, :n, :n]
+        total = product.contiguous() if total is None else total.add_(product)
     assert total is not None
     return total
 

@@ -148,7 +148,7 @@ def kept(x: Tensor, keep: Tensor | None, axes: tuple[int, ...]) -> Tensor:
 
 def resolve_axes(x: Tensor, index: Tensor, axis: int | Sequence[int]) -> tuple[int, ...]:
     """One axis or several as numbers from the front, checked that the index fits each and none is named twice."""
-    axes = tuple(resolve_axis(x, index, one) for one in ([axis] if isinstance(axis, int) else axis))
+    axes = tuple(resolve_axis(x, index, place) for place in ([axis] if isinstance(axis, int) else axis))
     if len(set(axes)) < len(axes):
         raise ShapeError(f"Expected different axes (got {axis})")
     return axes
@@ -179,7 +179,7 @@ def check_permutation(index: Tensor) -> None:
         )
     if not readable(index) or index.numel() == 0:
         return
-    low, high = (int(one) for one in index.aminmax())
+    low, high = (int(bound) for bound in index.aminmax())
     if low < 0 or high >= index.shape[-1]:
         raise RangeError(f"Expected a permutation of 0 to {index.shape[-1] - 1} (got {low} to {high})")
     if not bool((inverted(index).gather(-1, index) == torch.arange(index.shape[-1])).all()):

@@ -26,12 +26,12 @@ def lexicographic_ranks(keys: Tensor, tolerance: Tensor | float = 0.0, mask: Ten
     tensor([2, 1, 0, 2])
     """
     n = keys.shape[-2]
-    found = torch.zeros(keys.shape[:-1], dtype=torch.long, device=keys.device)
+    rank = torch.zeros(keys.shape[:-1], dtype=torch.long, device=keys.device)
     if mask is not None:  # out of the way, so that padding joins no two runs
         keys = torch.where(mask.unsqueeze(-1), keys, torch.inf)
     for column in keys.unbind(-1):
-        found = ranks(-(found * n + ranks(column, tolerance)))
-    return found
+        rank = ranks(-(rank * n + ranks(column, tolerance)))
+    return rank
 
 
 def merged_ties(scores: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -21,8 +21,10 @@ def refused_gradient(message: str, tensors: tuple[Tensor, ...], *sources: Tensor
     """
     if not needs_gradient(*sources):
         return tensors
-    found: tuple[Tensor, ...] = _Refused.apply(message, len(tensors), *(one.detach() for one in tensors), *sources)
-    return found
+    guarded: tuple[Tensor, ...] = _Refused.apply(
+        message, len(tensors), *(tensor.detach() for tensor in tensors), *sources
+    )
+    return guarded
 
 
 class _Refused(torch.autograd.Function):
@@ -30,7 +32,7 @@ class _Refused(torch.autograd.Function):
 
     @staticmethod
     def forward(message: str, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(one.clone() for one in tensors[:count])
+        return tuple(tensor.clone() for tensor in tensors[:count])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

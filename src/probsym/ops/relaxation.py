@@ -111,8 +111,8 @@ def entropy(relaxation: Relaxation) -> Tensor:
 
 def _by_rows(function: type[torch.autograd.Function], size: int, in_dims: tuple[int | None, ...], given: Any) -> Any:
     """A function of rows, for the rows of all calls of a vmap at once."""
-    found = function.apply(*fold_rows(size, in_dims, given))
-    return tree_map(lambda one: one.unflatten(0, (size, -1)), found)
+    outputs = function.apply(*fold_rows(size, in_dims, given))
+    return tree_map(lambda tensor: tensor.unflatten(0, (size, -1)), outputs)
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -134,11 +134,11 @@ class _StraightThrough(torch.autograd.Function):
         x, *kernel = ctx.saved_tensors
         if not any(ctx.needs_input_grad[1:5]):
             return gradients[0], *(None for _ in range(7))
-        found = _dense_gradients if ctx.low is not None else _kernel_gradients
+        relaxation_gradients = _dense_gradients if ctx.low is not None else _kernel_gradients
         moved = gradients[0]
         if torch.is_grad_enabled():  # to be differentiated again: what x gets depends on the relaxation as well
             moved = _StraightThrough.apply(moved, *kernel, ctx.axes, not ctx.outwards, ctx.low)
-        return moved, *found(x, gradients[0], kernel, ctx), None, None, None
+        return moved, *relaxation_gradients(x, gradients[0], kernel, ctx), None, None, None
 
 
 class _SoftProduct(torch.autograd.Function):
@@ -183,8 +183,8 @@ class _Entropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         *sources, points, rate, a, b = ctx.saved_tensors
         each = gradients[0].unsqueeze(1)
-        found = each * points, gradients[0] * rate, each * a, each * b
-        return *differentiated_once("the gradient of the entropy", found, gradients[0], *sources), None
+        input_gradients = each * points, gradients[0] * rate, each * a, each * b
+        return *differentiated_once("the gradient of the entropy", input_gradients, gradients[0], *sources), None
 
 
 def _kernel_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx: Any) -> tuple[Tensor, ...]:
@@ -192,7 +192,7 @@ def _kernel_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx
     fine, coarse = kernel[0].dtype, at_least_float32(x.dtype)
     points, rate, a, b = (part.to(coarse) for part in kernel)
     with torch.autocast(points.device.type, enabled=False):
-        lefts, rights = ([_matrices(one, axis, points) for axis in ctx.axes] for one in (left, right))
+        lefts, rights = ([_matrices(side, axis, points) for axis in ctx.axes] for side in (left, right))
         sums = Sums(*(part.to(fine) for part in pair_sums(points, rate, a, b, lefts, rights)))
         return _from_sums(sums, kernel[0], kernel[1])
 
@@ -201,9 +201,9 @@ def _dense_gradients(x: Tensor, gradient: Tensor, kernel: Sequence[Tensor], ctx:
     """As `_kernel_gradients`, with M built by products in low precision that are summed in float32."""
     gradient, axes = _outermost(gradient, ctx.axes, x.dtype)
     left, right = (gradient, x) if ctx.outwards else (x, gradient)
-    found = moments(left, right, axes, kernel[0].shape[1])
-    points, rate, a, b = (part.to(found.dtype) for part in kernel)
-    sums = Sums(*(part.to(kernel[0].dtype) for part in sums_of(points, rate, a, b, found)))
+    moment = moments(left, right, axes, kernel[0].shape[1])
+    points, rate, a, b = (part.to(moment.dtype) for part in kernel)
+    sums = Sums(*(part.to(kernel[0].dtype) for part in sums_of(points, rate, a, b, moment)))
     return _from_sums(sums, kernel[0], kernel[1])
 
 

@@ -30,9 +30,9 @@ class Seeded:
 
     def along(self, real: Tensor | None) -> Seeded:
         """The same source for entries with padding, which is skipped in the count; `real` is (B, ...)."""
-        found = copy.copy(self)
-        found._real = real
-        return found
+        source = copy.copy(self)
+        source._real = real
+        return source
 
     def numbers(self, shape: Sequence[int], *, normal: bool, dtype: torch.dtype | None = None) -> Tensor:
         """Independent numbers (B, K, ...): standard normal, or else uniform on [0, 1)."""

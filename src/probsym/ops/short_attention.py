@@ -36,8 +36,8 @@ def short_attention(packed: Tensor, heads: int, seen: Tensor | None = None) -> T
     """
     _check(packed, heads, seen)
     if _fused(packed, heads):
-        found: Tensor = _attend(packed, seen, heads)
-        return found
+        attended: Tensor = _attend(packed, seen, heads)
+        return attended
     queries, keys, values = packed.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
     return (shares(queries, keys, seen) @ values).transpose(1, 2).flatten(2)
 
@@ -49,8 +49,8 @@ def shares(queries: Tensor, keys: Tensor, seen: Tensor | None = None) -> Tensor:
         return scores.softmax(-1)
     seen = seen[:, None, None]
     # the lowest number rather than -inf: a softmax of nothing but -inf is NaN, and so is its gradient
-    found = torch.where(seen, scores, torch.finfo(scores.dtype).min).softmax(-1)
-    return torch.where(seen, found, 0)
+    weights = torch.where(seen, scores, torch.finfo(scores.dtype).min).softmax(-1)
+    return torch.where(seen, weights, 0)
 
 
 def _check(packed: Tensor, heads: int, seen: Tensor | None) -> None:

@@ -38,9 +38,9 @@ def _forward_kernel(
     keys = tl.load(own + width, mask=inside, other=0.0)
     values = tl.load(own + 2 * width, mask=inside, other=0.0)
     weights = _shares(queries, keys, seen, row, tokens, scale, place, MASKED, PRECISION)
-    found = tl.dot(weights.to(values.dtype), values, input_precision=PRECISION)
+    attended = tl.dot(weights.to(values.dtype), values, input_precision=PRECISION)
     target = output + row * tokens * width + place[:, None] * width + head * SIZE + entry[None, :]
-    tl.store(target, found.to(values.dtype), mask=inside)
+    tl.store(target, attended.to(values.dtype), mask=inside)
 
 
 @triton.jit

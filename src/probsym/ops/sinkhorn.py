@@ -66,7 +66,7 @@ class _Sinkhorn(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         a, b, *saved = _Sinkhorn.apply(*fold_rows(info.batch_size, in_dims, given))
         size = (info.batch_size, -1)
-        return (*(one.unflatten(0, size) for one in (a, b)), *(one.unflatten(2, size) for one in saved)), (0, 0, 2, 2)
+        return (*(x.unflatten(0, size) for x in (a, b)), *(x.unflatten(2, size) for x in saved)), (0, 0, 2, 2)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -74,8 +74,8 @@ class _Sinkhorn(torch.autograd.Function):
         points, rate, real, history, slopes = ctx.saved_tensors
         with torch.no_grad():
             place = _unscale(points, rate, real, history, slopes, grad_a, grad_b, ctx.symmetric)
-            found = -rate.unsqueeze(1) * place, (place * (points[:, :1] - points)).sum(1)
-        once = differentiated_once("the gradient of Sinkhorn's scaling", found, points, rate, grad_a, grad_b)
+            input_gradients = -rate.unsqueeze(1) * place, (place * (points[:, :1] - points)).sum(1)
+        once = differentiated_once("the gradient of Sinkhorn's scaling", input_gradients, points, rate, grad_a, grad_b)
         return *once, None, None, None
 
 
@@ -130,10 +130,10 @@ def _(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Tensor, 
     """Only the way back is called by torch.func alone: on the way there it goes through `_Sinkhorn`."""
     size, rows_last = info.batch_size, (3, 4)
     folded = [
-        calls_first(size, one, axis).movedim(0, -2).flatten(-2)
+        calls_first(size, value, axis).movedim(0, -2).flatten(-2)
         if i in rows_last
-        else fold_rows(size, (axis,), (one,))[0]
-        for i, (one, axis) in enumerate(zip(given, in_dims, strict=True))
+        else fold_rows(size, (axis,), (value,))[0]
+        for i, (value, axis) in enumerate(zip(given, in_dims, strict=True))
     ]
     return _unscale(*folded).unflatten(0, (size, -1)), 0
 

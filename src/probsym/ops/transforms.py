@@ -55,10 +55,10 @@ def needs_gradient(*tensors: Tensor) -> bool:
 
     >>> needs_gradient(torch.ones(2)), needs_gradient(torch.ones(2), torch.ones(2, requires_grad=True))
     (False, True)
-    >>> found = []
-    >>> look = torch.vmap(lambda one: found.append(needs_gradient(one)) or one)
+    >>> needed = []
+    >>> look = torch.vmap(lambda row: needed.append(needs_gradient(row)) or row)
     >>> _ = torch.func.grad(lambda x: look(x).sum())(torch.ones(2))
-    >>> found
+    >>> needed
     [True]
     """
     if not torch.is_grad_enabled():
@@ -83,8 +83,8 @@ def fold_rows(size: int, in_dims: tuple[int | None, ...], given: tuple[Any, ...]
     `in_dims` says which axis of each counts the calls; one without is the same in all.
     """
     return [
-        one if not isinstance(one, Tensor) else calls_first(size, one, axis).flatten(0, 1)
-        for one, axis in zip(given, in_dims, strict=True)
+        value if not isinstance(value, Tensor) else calls_first(size, value, axis).flatten(0, 1)
+        for value, axis in zip(given, in_dims, strict=True)
     ]
 
 

@@ -21,8 +21,8 @@ def antithetic(
     own = sampler.noise(batch, (draws + 1) // 2, generator, start=start)
     laws, groups = sampler.noise_laws(batch.signature), batch.groups
 
-    def pairs(one: Tensor, other: Tensor) -> Tensor:
-        return torch.stack([one, other], 2).flatten(1, 2)[:, :draws]
+    def pairs(drawn: Tensor, mirrored: Tensor) -> Tensor:
+        return torch.stack([drawn, mirrored], 2).flatten(1, 2)[:, :draws]
 
     return Noise(
         tuple(

@@ -23,19 +23,19 @@ def as_reads(reads: Sequence[int] | None) -> tuple[int, ...] | None:
     """The numbers of the inputs to read, checked that they are numbers."""
     if reads is None:
         return None
-    if not isinstance(reads, Sequence) or not all(isinstance(one, int) for one in reads):
+    if not isinstance(reads, Sequence) or not all(isinstance(number, int) for number in reads):
         raise SignatureError(f"Expected reads to be a sequence of input numbers (got {reads!r})")
     return tuple(reads)
 
 
 def check_net(net: Callable[..., Any], signature: Signature, reads: Sequence[int], extra: int = 0) -> None:
     """Refuse a net that cannot be called with the inputs it reads, and `extra` ones before them."""
-    terms = [signature.inputs[one] for one in reads]
+    terms = [signature.inputs[number] for number in reads]
     if not takes(net, extra + len(terms)):
-        found = ", ".join(f"'{term}'" for term in terms)
+        listing = ", ".join(f"'{term}'" for term in terms)
         raise SignatureError(
-            f"Expected {type(net).__name__} to take {extra + len(terms)} inputs, for {found} (got a net that does not; "
-            f"reads= of the sampler says which inputs, in this order)"
+            f"Expected {type(net).__name__} to take {extra + len(terms)} inputs, for {listing} (got a net that does "
+            f"not; reads= of the sampler says which inputs, in this order)"
         )
     if hasattr(net, "check_terms"):
         net.check_terms(terms, signature.groups)
@@ -96,15 +96,15 @@ class Sampler(RemembersArguments, nn.Module, ABC):
             groups if self.breaks_ties else set(),
             groups if self.draws_elements else set(),
         )
-        found = len(noise.inputs), {*noise.ties, *noise.completion}, set(noise.elements)
-        if found != wanted:
+        contents = len(noise.inputs), {*noise.ties, *noise.completion}, set(noise.elements)
+        if contents != wanted:
             raise SignatureError(
                 f"Expected noise for {wanted[0]} inputs, ties on {sorted(wanted[1])}, elements on {sorted(wanted[2])} "
-                f"(got {found[0]}, {sorted(found[1])}, {sorted(found[2])})"
+                f"(got {contents[0]}, {sorted(contents[1])}, {sorted(contents[2])})"
             )
-        for one in noise.tensors():
-            if one.shape[0] != batch.count:
-                raise ShapeError(f"Expected noise for a batch of {batch.count} (got {one.shape[0]})")
+        for tensor in noise.tensors():
+            if tensor.shape[0] != batch.count:
+                raise ShapeError(f"Expected noise for a batch of {batch.count} (got {tensor.shape[0]})")
 
     def move(self, signature: Signature, g: Mapping[str, Tensor], noise: Noise) -> Noise:
         """The noise that belongs to the input moved by g, elements (B, ...) by axis."""

@@ -31,7 +31,7 @@ def colour_ranks(features: Tensor, graphs: Sequence[EdgeList], mask: Tensor | No
     batch, n, _ = features.shape
     features = features.double()
     colours = _hashed(features).flatten()
-    links = [_links(one, i) for i, one in enumerate(graphs)]
+    links = [_links(graph, i) for i, graph in enumerate(graphs)]
     degree = torch.zeros_like(colours)
     for to, _, value in links:
         degree.index_add_(0, to, (value != 0).long())
@@ -63,10 +63,10 @@ def _links(edges: EdgeList, salt: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def _hashed(x: Tensor) -> Tensor:
     """One integer for each row of float64 numbers (..., c)."""
-    found = torch.zeros(x.shape[:-1], dtype=torch.long, device=x.device)
+    hashes = torch.zeros(x.shape[:-1], dtype=torch.long, device=x.device)
     for channel in (x + 0.0).unbind(-1):  # which makes one zero of two
-        found = mixed(mixed(found + 1) + channel.contiguous().view(torch.long))
-    return found
+        hashes = mixed(mixed(hashes + 1) + channel.contiguous().view(torch.long))
+    return hashes
 
 
 def _distinct(colours: Tensor) -> Tensor:

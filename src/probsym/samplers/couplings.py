@@ -65,13 +65,13 @@ def check_coupling(name: str, sampler: Sampler, signature: Signature) -> str:
         raise RangeError(f"Expected coupling to be one of {', '.join(COUPLINGS)} (got {name!r})")
     if name == "stratified":
         if not sampler.draws_elements:
-            found = type(sampler).__name__
-            raise RangeError(f"Expected a sampler of uniform elements for coupling 'stratified' (got {found})")
+            actual = type(sampler).__name__
+            raise RangeError(f"Expected a sampler of uniform elements for coupling 'stratified' (got {actual})")
         groups = signature.groups.values()
         if not any(group.linear.stratifies for group in groups):
-            found = ", ".join(repr(group) for group in groups) or "none"
+            actual = ", ".join(repr(group) for group in groups) or "none"
             raise GroupError(
-                f"Expected a finite group or rotations of at most 3 dimensions for coupling 'stratified' (got {found})"
+                f"Expected a finite group or rotations of at most 3 dimensions for coupling 'stratified' (got {actual})"
             )
     elif name != INDEPENDENT:
         sampler.noise_laws(signature)
@@ -80,7 +80,7 @@ def check_coupling(name: str, sampler: Sampler, signature: Signature) -> str:
 
 def chosen_coupling(asked: str | None, own: str | None, sampler: Sampler, signature: Signature) -> str:
     """The name of the coupling for a call that asks for one, or for none and the model has its own."""
-    name = next((one for one in (asked, own) if one is not None), INDEPENDENT)
+    name = next((choice for choice in (asked, own) if choice is not None), INDEPENDENT)
     if not sampler.lists_elements or name == INDEPENDENT:
         return check_coupling(name, sampler, signature)
     if asked is None:

@@ -44,7 +44,7 @@ class Draw:
 
         A list of edges comes as one for a batch of B * K, its nodes renamed.
         """
-        turns = {key: batch.groups[key].inverse(one) for key, one in self._turns().items()}
+        turns = {key: batch.groups[key].inverse(turn) for key, turn in self._turns().items()}
         return tuple(
             self._renamed(batch, term, x) if isinstance(x, EdgeList) else self._moved(batch, term, x, turns, undo=True)
             for term, x in zip(batch.signature.inputs, batch.inputs, strict=True)
@@ -60,12 +60,12 @@ class Draw:
 
     def masks(self, batch: Batch) -> dict[str, Tensor]:
         """The masks as the base is to see them, (B, K, n): real items first."""
-        found = {}
+        sorted_masks = {}
         for name in batch.masks:
             mask = self._order(batch, name).sorted_mask()
             assert mask is not None
-            found[name] = mask.expand(-1, self.count, -1)
-        return found
+            sorted_masks[name] = mask.expand(-1, self.count, -1)
+        return sorted_masks
 
     def rows(
         self, batch: Batch, function: Callable[..., Any], reads: Sequence[int] | None = None
@@ -75,7 +75,7 @@ class Draw:
         Floating ones are in at least float32. `mask` is there by keyword if the function takes one.
         """
         moved = self.undo(batch)
-        chosen = [moved[one] for one in (range(len(moved)) if reads is None else reads)]
+        chosen = [moved[number] for number in (range(len(moved)) if reads is None else reads)]
         inputs = [x.flatten(0, 1) if isinstance(x, Tensor) else x for x in chosen]
         inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
         if not takes_mask(function, given=len(batch.masks) > 0):
@@ -94,8 +94,8 @@ class Draw:
             count=places.shape[1],
             elements={key: taken(g) for key, g in self.elements.items()},
             carriers={
-                key: replace(one, index=taken(one.index)) if isinstance(one, Order) else taken(one)
-                for key, one in self.carriers.items()
+                key: replace(carrier, index=taken(carrier.index)) if isinstance(carrier, Order) else taken(carrier)
+                for key, carrier in self.carriers.items()
             },
             weights=None if self.weights is None else taken(self.weights),
             features={key: taken(z) for key, z in self.features.items()},
@@ -118,8 +118,8 @@ class Draw:
             count=min(stop, self.count) - start,
             elements={key: g[:, start:stop] for key, g in self.elements.items()},
             carriers={
-                key: one.chunk(start, stop) if isinstance(one, Order) else one[:, start:stop]
-                for key, one in self.carriers.items()
+                key: carrier.chunk(start, stop) if isinstance(carrier, Order) else carrier[:, start:stop]
+                for key, carrier in self.carriers.items()
             },
             weights=None if self.weights is None else self.weights[:, start:stop],
             features={key: z[:, start:stop] for key, z in self.features.items()},
@@ -131,7 +131,7 @@ class Draw:
 
     def _turns(self) -> dict[str, Tensor]:
         """What acts and is no order."""
-        return {key: one for key, one in self.carriers.items() if not isinstance(one, Order)}
+        return {key: carrier for key, carrier in self.carriers.items() if not isinstance(carrier, Order)}
 
     def _moved(self, batch: Batch, term: Term, x: Tensor, turns: Mapping[str, Tensor], undo: bool) -> Tensor:
         groups, y = batch.groups, x.unsqueeze(1) if undo else x
@@ -155,14 +155,14 @@ class Draw:
 
     def _guarded(self, batch: Batch, outputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The outputs, through which no gradient goes if it would be lost in the names of nodes."""
-        found = tuple(outputs)
+        guarded = tuple(outputs)
         for i, (term, x) in enumerate(zip(batch.signature.inputs, batch.inputs, strict=True)):
             if isinstance(x, EdgeList):
                 carrier = self.carriers[term.axes[0].key]
                 scores = carrier.scores if isinstance(carrier, SoftSort) else carrier
                 if isinstance(scores, Tensor) and scores.is_floating_point():
-                    found = refused_gradient(_lost(f"input {i} ({str(term)!r})"), found, scores)
-        return found
+                    guarded = refused_gradient(_lost(f"input {i} ({str(term)!r})"), guarded, scores)
+        return guarded
 
 
 def _lost(label: str) -> str:

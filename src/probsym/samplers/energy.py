@@ -85,11 +85,11 @@ class Energy(Sampler):
     def _energies(self, batch: Batch, listed: Draw) -> Tensor:
         """E(g^-1 x) for every element, (B, K), in at least float32."""
         inputs, options = listed.rows(batch, self.energy)
-        found, rows = self.energy(*inputs, **options), batch.count * listed.count
-        if not isinstance(found, Tensor) or tuple(found.shape) not in ((rows,), (rows, 1)):
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        energies, rows = self.energy(*inputs, **options), batch.count * listed.count
+        if not isinstance(energies, Tensor) or tuple(energies.shape) not in ((rows,), (rows, 1)):
+            shape = tuple(energies.shape) if isinstance(energies, Tensor) else type(energies).__name__
             raise ShapeError(f"Expected the energy to give one number for each of {rows} rows (got {shape})")
-        return found.reshape(batch.count, listed.count).to(at_least_float32(found.dtype))
+        return energies.reshape(batch.count, listed.count).to(at_least_float32(energies.dtype))
 
 
 @eagerly

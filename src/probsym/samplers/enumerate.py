@@ -69,10 +69,10 @@ def every_element(batch: Batch, limit: int) -> Draw:
         raise GroupError(f"Expected at most {limit} elements to list (got {total}, for {most} items)")
     listed = {key: _elements(batch, key, most.get(key)) for key in groups}
     elements, repeats = {}, 1
-    for key, one in listed.items():  # the product: the first axis slowest
-        repeats *= one.shape[1]
-        elements[key] = one.repeat_interleave(total // repeats, 1).repeat(
-            1, repeats // one.shape[1], *(1 for _ in one.shape[2:])
+    for key, factor in listed.items():  # the product: the first axis slowest
+        repeats *= factor.shape[1]
+        elements[key] = factor.repeat_interleave(total // repeats, 1).repeat(
+            1, repeats // factor.shape[1], *(1 for _ in factor.shape[2:])
         )
     return Draw(
         total,

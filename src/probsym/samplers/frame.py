@@ -105,9 +105,9 @@ class Frame(Sampler):
         if self.weighted:
             size = None if d is None else signature.groups[d].linear.axis_size()
             if kind not in ("sort", "pca") or size not in (None, 2, 3):
-                found = ", ".join(repr(group) for group in signature.groups.values())
+                listing = ", ".join(repr(group) for group in signature.groups.values())
                 raise GroupError(
-                    f"Expected S, or one of O, SO, E, SE in 2 or 3 dimensions, for a weighted frame (got {found})"
+                    f"Expected S, or one of O, SO, E, SE in 2 or 3 dimensions, for a weighted frame (got {listing})"
                 )
         elif self.exact and d is not None:
             group = signature.groups[d].linear
@@ -159,8 +159,8 @@ class Frame(Sampler):
         )
         alone = len(signs) == 1 == len(signature.groups)
         if not alone and (len(items) > 1 or len(turns) > 1 or not 0 < len(items) + len(turns) == len(signature.groups)):
-            found = ", ".join(repr(group) for group in signature.groups.values()) or "none"
-            raise GroupError(f"Expected S, or one of O, SO, E, SE, or both, or Signs, for a frame (got {found})")
+            listing = ", ".join(repr(group) for group in signature.groups.values()) or "none"
+            raise GroupError(f"Expected S, or one of O, SO, E, SE, or both, or Signs, for a frame (got {listing})")
         n, d = next(iter(items), None), next(iter(turns or signs), None)
         graph = any(term.names.count(n) == 2 for term in signature.inputs if n)
         fits: tuple[str, ...] = ("laplacian", "colours", "sort") if graph and not self.weighted else ("sort",)
@@ -181,11 +181,11 @@ class Frame(Sampler):
                 return term.names.count(n or "") in (1, 2)
             return (n is None or term.names.count(n) == 1) and (d is None or term.names.count(d) == 1)
 
-        found = tuple(i for i, term in enumerate(signature.inputs) if fits(term))
+        fitting = tuple(i for i, term in enumerate(signature.inputs) if fits(term))
         if self.reads is None:
-            return found
-        if not set(self.reads) <= set(found):
-            raise SignatureError(f"Expected reads among the inputs {list(found)} for this frame (got {self.reads})")
+            return fitting
+        if not set(self.reads) <= set(fitting):
+            raise SignatureError(f"Expected reads among the inputs {list(fitting)} for this frame (got {self.reads})")
         return self.reads
 
     def _pose(self, batch: Batch, noise: Noise, inputs: Sequence[tuple[Tensor, Term]], n: str | None, d: str) -> Draw:

@@ -63,7 +63,7 @@ class FromHaar(Sampler):
 
     def check(self, signature: Signature) -> None:
         count = len(signature.inputs)
-        if self.reads is not None and any(not 0 <= one < count for one in self.reads):
+        if self.reads is not None and any(not 0 <= number < count for number in self.reads):
             raise SignatureError(f"Expected reads to be numbers below {count} (got {self.reads})")
         check_net(self.net, signature, range(count) if self.reads is None else self.reads)
 
@@ -87,14 +87,14 @@ class FromHaar(Sampler):
         return {"entropy": entropy(batch, draw, self.tau)}
 
 
-def _unfolded(found: Any, items: int, draws: int) -> Any:
+def _unfolded(output: Any, items: int, draws: int) -> Any:
     """(rows, ...) as (B, K, ...), in whatever the net returned."""
 
     def unfold(value: Any) -> Any:
         if isinstance(value, Tensor):
             return value.unflatten(0, (items, draws)) if value.dim() and value.shape[0] == items * draws else value
-        return {key: unfold(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+        return {key: unfold(part) for key, part in value.items()} if isinstance(value, Mapping) else value
 
-    if isinstance(found, Features):
-        return Features(unfold(found.scores), unfold(found.vectors), unfold(found.logits), unfold(found.own))
-    return unfold(found)
+    if isinstance(output, Features):
+        return Features(unfold(output.scores), unfold(output.vectors), unfold(output.logits), unfold(output.own))
+    return unfold(output)

@@ -81,8 +81,8 @@ class Learned(Sampler):
     @property
     def arguments(self) -> dict[str, Any]:
         """As `RemembersArguments` has them, the noise as it is now; a subclass may not take any."""
-        found = super().arguments
-        return {**found, "noise": self.eta} if "noise" in found else found
+        arguments = super().arguments
+        return {**arguments, "noise": self.eta} if "noise" in arguments else arguments
 
     def extra_repr(self) -> str:
         fixed = f", fixed_noise=True, seed={self.seed}" if self.fixed_noise else ""
@@ -91,10 +91,10 @@ class Learned(Sampler):
     def check(self, signature: Signature) -> None:
         count = len(signature.inputs)
         reads = self.read(signature)
-        if any(not 0 <= one < count for one in reads) or len(set(reads)) < len(reads):
+        if any(not 0 <= number < count for number in reads) or len(set(reads)) < len(reads):
             raise SignatureError(f"Expected reads to be different numbers below {count} (got {self.reads})")
         check_net(self.net, signature, reads, self.extra_noise > 0)
-        if any(not 0 <= one < len(reads) for one in self.perturbs(signature)):
+        if any(not 0 <= number < len(reads) for number in self.perturbs(signature)):
             raise SignatureError(
                 f"Expected the net to perturb some of the {len(reads)} inputs that it reads (got {self.net.perturbs})"
             )
@@ -107,21 +107,21 @@ class Learned(Sampler):
 
     def perturbs(self, signature: Signature) -> tuple[int, ...]:
         """Which of those are perturbed: what the net says, or all."""
-        found = getattr(self.net, "perturbs", None)
-        return tuple(range(len(self.read(signature)))) if found is None else tuple(found)
+        chosen = getattr(self.net, "perturbs", None)
+        return tuple(range(len(self.read(signature)))) if chosen is None else tuple(chosen)
 
     @property
     def extra_noise(self) -> int:
         """How many channels of noise the net wants besides for every item."""
-        found = getattr(self.net, "extra_noise", 0)
-        assert isinstance(found, int)
-        return found
+        channels = getattr(self.net, "extra_noise", 0)
+        assert isinstance(channels, int)
+        return channels
 
     def noise_terms(self, signature: Signature) -> tuple[Term, ...]:
         if self.eta == 0:
             return ()
         read = self.read(signature)
-        return (*self._extra_terms(signature), *(signature.inputs[read[one]] for one in self.perturbs(signature)))
+        return (*self._extra_terms(signature), *(signature.inputs[read[number]] for number in self.perturbs(signature)))
 
     def noise_laws(self, signature: Signature) -> tuple[Law, ...]:
         if self.fixed_noise:
@@ -155,17 +155,17 @@ class Learned(Sampler):
     def forward(self, batch: Batch, noise: Noise) -> Draw:
         draws = noise.draws() or 1
         signature = batch.signature
-        inputs: list[Input] = [batch.inputs[one] for one in self.read(signature)]
+        inputs: list[Input] = [batch.inputs[number] for number in self.read(signature)]
         extra = len(self._extra_terms(signature))
-        for place, one in enumerate(self.perturbs(signature)):
-            given = inputs[one]
+        for place, number in enumerate(self.perturbs(signature)):
+            given = inputs[number]
             if isinstance(given, EdgeList):  # which all draws share, without noise
                 continue
             x = given.to(batch.dtype).unsqueeze(1)
             if self.eta > 0:
-                term = signature.inputs[self.read(signature)[one]]
+                term = signature.inputs[self.read(signature)[number]]
                 x = zero_padding(x + noise.inputs[extra + place], term, batch.masks)
-            inputs[one] = x
+            inputs[number] = x
         inputs = [x.to(batch.dtype) if x.is_floating_point() else x for x in inputs]
         if extra:
             (axis,) = (term.axes[0] for term in self._extra_terms(signature))
@@ -174,21 +174,21 @@ class Learned(Sampler):
             inputs.insert(0, noise.inputs[0] if self.eta > 0 else silent)
         mask = self._net_mask(batch)
         options = {"mask": mask} if takes_mask(self.net, given=mask is not None) else {}
-        found = named_features(batch, self.net, inputs, self.input_gradient, **options)
-        features = by_axis(batch, found, draws)
+        named = named_features(batch, self.net, inputs, self.input_gradient, **options)
+        features = by_axis(batch, named, draws)
         return project(batch, features, noise, draws, tau=self.tau, merge_ties=self.eta == 0)
 
     def losses(self, batch: Batch, draw: Draw) -> dict[str, Tensor]:
-        found = {"entropy": entropy(batch, draw, self.tau)}
-        return {**found, "prior": prior(batch, draw, self.tau)} if self.prior else found
+        losses = {"entropy": entropy(batch, draw, self.tau)}
+        return {**losses, "prior": prior(batch, draw, self.tau)} if self.prior else losses
 
     def _check_perturbed(self, batch: Batch) -> None:
         """Refuse noise for every pair of nodes where the pairs are a list of edges."""
         read = self.read(batch.signature)
-        for one in self.perturbs(batch.signature) if self.eta > 0 else ():
-            if isinstance(batch.inputs[read[one]], EdgeList):
+        for number in self.perturbs(batch.signature) if self.eta > 0 else ():
+            if isinstance(batch.inputs[read[number]], EdgeList):
                 raise DtypeError(
-                    f"Expected input {read[one]} ('{batch.signature.inputs[read[one]]}') to be a tensor, since "
+                    f"Expected input {read[number]} ('{batch.signature.inputs[read[number]]}') to be a tensor, since "
                     f"{type(self.net).__name__} perturbs every pair (got EdgeList; `perturbs` of the net says which "
                     f"of the inputs it reads)"
                 )
@@ -197,7 +197,7 @@ class Learned(Sampler):
         """The mask of the items that the net reads: of S, or where it is not bound, of an axis in all that it reads."""
         items = [key for key, group in batch.groups.items() if group.takes_mask]
         if not items:
-            terms = [batch.signature.inputs[one] for one in self.read(batch.signature)]
+            terms = [batch.signature.inputs[number] for number in self.read(batch.signature)]
             items = [name for name in batch.masks if all(name in term.names for term in terms)]
         masks = {name: batch.masks[name] for name in items if name in batch.masks}
         return next(iter(masks.values()), None) if len(items) < 2 else masks or None
@@ -219,9 +219,11 @@ class Learned(Sampler):
         fixed: list[dict[str, Tensor]] = []
         for kind, (named, counter) in enumerate(((breaks.ties, counter_uniform), (breaks.completion, counter_normal))):
             fixed.append({})
-            for i, (key, one) in enumerate(named.items()):
+            for i, (key, tensor) in enumerate(named.items()):
                 stream = 4 + streams + 2 * i + kind
-                fixed[-1][key] = counter(self.seed, stream, batch.ids, start, one.shape[1], one.shape[2:], one.dtype)
+                fixed[-1][key] = counter(
+                    self.seed, stream, batch.ids, start, tensor.shape[1], tensor.shape[2:], tensor.dtype
+                )
         return breaks._replace(ties=fixed[0], completion=fixed[1])
 
 

@@ -41,37 +41,37 @@ class Noise(NamedTuple):
 
     def named(self) -> dict[str, Tensor]:
         """The same as one dictionary, with names such as "inputs.0" and "ties.n"."""
-        found = {f"inputs.{i}": one for i, one in enumerate(self.inputs)}
+        tensors = {f"inputs.{i}": tensor for i, tensor in enumerate(self.inputs)}
         for field, named in zip(self._fields[1:], self[1:], strict=True):
-            found |= {f"{field}.{key}": one for key, one in named.items()}
-        return found
+            tensors |= {f"{field}.{key}": tensor for key, tensor in named.items()}
+        return tensors
 
     @staticmethod
     def from_named(found: Mapping[str, Tensor]) -> Noise:
         """What `named` gives, as noise again."""
         fields: dict[str, dict[str, Tensor]] = {field: {} for field in Noise._fields}
-        for name, one in found.items():
+        for name, tensor in found.items():
             field, _, key = name.partition(".")
-            fields[field][key] = one
+            fields[field][key] = tensor
         inputs = tuple(fields.pop("inputs").values())
         return Noise(inputs, **fields)
 
     def draws(self) -> int | None:
         """How many draws it is for; None if there is nothing random."""
-        return next((one.shape[1] for one in self.tensors()), None)
+        return next((tensor.shape[1] for tensor in self.tensors()), None)
 
     def chunk(self, start: int, stop: int) -> Noise:
         """That of the draws from `start` to `stop`."""
-        return self.map(lambda one: one[:, start:stop])
+        return self.map(lambda tensor: tensor[:, start:stop])
 
     def rows(self, start: int, stop: int) -> Noise:
         """That of the batch items from `start` to `stop`."""
-        return self.map(lambda one: one[start:stop])
+        return self.map(lambda tensor: tensor[start:stop])
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Noise:
         """The same with a function of every tensor in its place."""
-        named = ({key: function(one) for key, one in each.items()} for each in self[1:])
-        return Noise(tuple(function(one) for one in self.inputs), *named)
+        named = ({key: function(tensor) for key, tensor in each.items()} for each in self[1:])
+        return Noise(tuple(function(tensor) for tensor in self.inputs), *named)
 
 
 class Law(NamedTuple):
@@ -136,7 +136,7 @@ def haar_elements(batch: Batch, draws: int, generator: torch.Generator | None) -
 def move(signature: Signature, g: Mapping[str, Tensor], noise: Noise, terms: tuple[Term, ...] = ()) -> Noise:
     """The noise that belongs to the input moved by g (B, ...), by axis; `terms` are those of the input noise."""
     groups = {key: group.linear for key, group in signature.groups.items()}
-    each = {key: signature.groups[key].linear_part(one).unsqueeze(1) for key, one in g.items()}
+    each = {key: signature.groups[key].linear_part(element).unsqueeze(1) for key, element in g.items()}
     moved = list(noise.inputs)
     for i, term in enumerate(terms):
         for axis, place in term.places():
@@ -146,13 +146,13 @@ def move(signature: Signature, g: Mapping[str, Tensor], noise: Noise, terms: tup
                 moved[i] = groups[axis.key].act(g_each, moved[i], place, kind)
 
     def follow(named: Mapping[str, Tensor], elements: bool) -> dict[str, Tensor]:
-        found = {}
-        for key, one in named.items():
-            g_each = expanded(each[key], one)
-            g_each = g_each.to(one.dtype) if g_each.is_floating_point() else g_each
+        followed = {}
+        for key, tensor in named.items():
+            g_each = expanded(each[key], tensor)
+            g_each = g_each.to(tensor.dtype) if g_each.is_floating_point() else g_each
             group = groups[key]
-            found[key] = group.compose(g_each, one) if elements else group.move(g_each, one)
-        return found
+            followed[key] = group.compose(g_each, tensor) if elements else group.move(g_each, tensor)
+        return followed
 
     return Noise(tuple(moved), follow(noise.ties, False), follow(noise.completion, False), follow(noise.elements, True))
 

@@ -109,8 +109,8 @@ def entropy(batch: Batch, draw: Draw, tau: float) -> Tensor:
     """That of the relaxed choices that a draw was projected by, mean over draws and batch, summed over the axes."""
     groups, total = batch.groups, torch.zeros((), dtype=batch.dtype, device=batch.device)
     for key, z in draw.features.items():
-        found = groups[key].entropy(z, draw.carriers[key], tau)
-        total = total if found is None else total + found.mean()
+        axis_entropy = groups[key].entropy(z, draw.carriers[key], tau)
+        total = total if axis_entropy is None else total + axis_entropy.mean()
     return total
 
 
@@ -122,10 +122,10 @@ def prior(batch: Batch, draw: Draw, tau: float) -> Tensor:
     return total
 
 
-def _pick(batch: Batch, found: Features, key: str) -> Tensor:
+def _pick(batch: Batch, features: Features, key: str) -> Tensor:
     groups = batch.groups
     field = feature_field(groups[key])
-    value = found.get(field)
+    value = features.get(field)
     if isinstance(value, Mapping):
         value = value.get(key)
     elif value is not None and sum(feature_field(group) == field for group in groups.values()) > 1:
@@ -140,13 +140,13 @@ def _pick(batch: Batch, found: Features, key: str) -> Tensor:
 def _checked(batch: Batch, key: str, value: Tensor, draws: int) -> Tensor:
     group = batch.groups[key]
     field, shape = feature_field(group), group.feature_shape(batch.sizes.get(key))
-    found = tuple(value.shape)
+    returned_shape = tuple(value.shape)
     if value.dim() == 1 + len(shape):  # from a net that was given nothing with draws
         value = value.unsqueeze(1)
     fits = value.dim() == 2 + len(shape) and value.shape[0] == batch.count and value.shape[1] in (1, draws)
     if not fits or tuple(value.shape[2:]) != shape:
         wanted = (batch.count, draws, *shape)
-        raise ShapeError(f"Expected {field} of shape {wanted} from the net for axis {key!r} (got {found})")
+        raise ShapeError(f"Expected {field} of shape {wanted} from the net for axis {key!r} (got {returned_shape})")
     if not value.is_floating_point():
         raise DtypeError(f"Expected {field} from the net to be floating (got {value.dtype})")
     return value.to(torch.promote_types(value.dtype, batch.dtype))

@@ -81,14 +81,14 @@ def _points(
 
 def _real(batch: Batch, shapes: Sequence[tuple[int, ...]], names: Sequence[tuple[str, ...]]) -> Tensor | None:
     """Which of all numbers of a draw are for no padding, (B, total); None if all are."""
-    found = [real_entries(each, batch.masks, 1 + len(each)) for each in names]
-    if all(real is None for real in found):
+    masks = [real_entries(each, batch.masks, 1 + len(each)) for each in names]
+    if all(real is None for real in masks):
         return None
     whole = torch.ones((), dtype=torch.bool, device=batch.device)
     return torch.cat(
         [
             (whole if real is None else real).expand(batch.count, *shape).flatten(1)
-            for real, shape in zip(found, shapes, strict=True)
+            for real, shape in zip(masks, shapes, strict=True)
         ],
         1,
     )

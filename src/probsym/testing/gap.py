@@ -113,7 +113,7 @@ def _values(
         calls = [subject.outputs(inputs, mask) for _ in range(samples)]
         return [torch.stack(each, 1) for each in zip(*calls, strict=True)]
     if not model.sampler.lists_elements and model.signature.groups:
-        found = model.estimate(
+        estimate = model.estimate(
             *inputs,
             mask=mask,
             samples=samples,
@@ -122,7 +122,7 @@ def _values(
             keep_values=True,
             coupling="independent",
         )
-        return as_list(found.values)
+        return as_list(estimate.values)
 
     def copies(x: Tensor) -> Tensor:
         return x.repeat_interleave(samples, 0)
@@ -130,9 +130,9 @@ def _values(
     masks = (
         None if mask is None else copies(mask) if isinstance(mask, Tensor) else {k: copies(m) for k, m in mask.items()}
     )
-    found = model.estimate(
+    estimate = model.estimate(
         *(x.repeated(samples) if isinstance(x, EdgeList) else copies(x) for x in inputs),
         mask=masks,
         generator=generator,
     )
-    return [y.unflatten(0, (inputs[0].shape[0], samples)) for y in as_list(found.mean)]
+    return [y.unflatten(0, (inputs[0].shape[0], samples)) for y in as_list(estimate.mean)]

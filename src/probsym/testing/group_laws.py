@@ -111,17 +111,19 @@ class _Laws:
 
     def algebra(self) -> None:
         group, (g, h, k) = self.group, (self.element() for _ in range(3))
-        one = group.identity(self.batch, size=self.size, dtype=self.dtype)
+        identity = group.identity(self.batch, size=self.size, dtype=self.dtype)
         self.holds("haar samples are elements", group.contains(g))
-        self.holds("the identity is an element", group.contains(one))
+        self.holds("the identity is an element", group.contains(identity))
         self.holds("gh is an element", group.contains(group.compose(g, h)))
         self.holds("the inverse is an element", group.contains(group.inverse(g)))
         self.same("(gh)k = g(hk)", group.compose(group.compose(g, h), k), group.compose(g, group.compose(h, k)))
-        self.same("1g = g", group.compose(one, g), g)
-        self.same("g1 = g", group.compose(g, one), g)
-        self.same("g inverse(g) = 1", group.compose(g, group.inverse(g)), one)
-        self.same("inverse(g) g = 1", group.compose(group.inverse(g), g), one)
-        matrix_g, matrix_h, product = (group.matrix(one, dtype=self.dtype) for one in (g, h, group.compose(g, h)))
+        self.same("1g = g", group.compose(identity, g), g)
+        self.same("g1 = g", group.compose(g, identity), g)
+        self.same("g inverse(g) = 1", group.compose(g, group.inverse(g)), identity)
+        self.same("inverse(g) g = 1", group.compose(group.inverse(g), g), identity)
+        matrix_g, matrix_h, product = (
+            group.matrix(element, dtype=self.dtype) for element in (g, h, group.compose(g, h))
+        )
         self.same("matrix(gh) = matrix(g) matrix(h)", product, matrix_g @ matrix_h)
 
     def listing(self) -> None:
@@ -134,11 +136,13 @@ class _Laws:
         except GroupError:
             return
         self.holds("cardinality() counts elements()", torch.tensor(group.cardinality(self.size) == len(listed)))
-        one = group.identity(size=self.size)
-        self.holds("elements() lists elements, the identity first", group.contains(listed) & (listed[0] == one).all())
+        identity = group.identity(size=self.size)
+        self.holds(
+            "elements() lists elements, the identity first", group.contains(listed) & (listed[0] == identity).all()
+        )
         moved = group.compose(self.element()[(0,) * len(self.batch)], listed)
-        found, wanted = (some.reshape(len(some), -1).unique(dim=0) for some in (moved, listed))
-        self.same("elements() lists every element once", found, wanted)
+        reached, wanted = (some.reshape(len(some), -1).unique(dim=0) for some in (moved, listed))
+        self.same("elements() lists every element once", reached, wanted)
         self.holds("elements() repeats none", torch.tensor(len(wanted) == len(listed)))
 
     def action(self, kind: str) -> None:
@@ -149,9 +153,9 @@ class _Laws:
         def act(element: Tensor, tensor: Tensor) -> Tensor:
             return group.act(element, tensor, axis, kind)
 
-        one = group.identity(self.batch, size=self.size, dtype=self.dtype)
+        identity = group.identity(self.batch, size=self.size, dtype=self.dtype)
         most = None if group.exact_on(kind) else SMOOTH
-        self.same(f"1x = x on {kind}", act(one, x), x, most)
+        self.same(f"1x = x on {kind}", act(identity, x), x, most)
         self.same(f"(gh)x = g(hx) on {kind}", act(group.compose(g, h), x), act(g, act(h, x)), most)
         self.same(f"inverse(g) g x = x on {kind}", act(group.inverse(g), act(g, x)), x, most)
         self.same(f"g(x/2 + y/2) = gx/2 + gy/2 on {kind}", act(g, (x + y) / 2), (act(g, x) + act(g, y)) / 2)
@@ -159,7 +163,7 @@ class _Laws:
         self.same(f"a shared x is moved like copies on {kind}", act(g, shared), act(g, shared.expand(shape)))
         if kind == "grid":
             places = self.coordinates(shape[-2])
-            wanted = self.by_matrix(g, places, kind) * act(one, torch.ones(shape, dtype=self.dtype))  # in the disc
+            wanted = self.by_matrix(g, places, kind) * act(identity, torch.ones(shape, dtype=self.dtype))  # in the disc
             self.same(f"gx = matrix(g) x on {kind}", act(g, places.expand(shape)), wanted)
         else:
             self.same(f"gx = matrix(g) x on {kind}", act(g, x), self.by_matrix(g, x, kind))
@@ -197,10 +201,12 @@ class _Laws:
         axes = (-3, -2) if kind == "grid" else (-2,)
         for law in group.noise_laws(kind):
             if law == "uniform":
-                before, after = (one.movedim(axes, tuple(range(-len(axes), 0))).flatten(-len(axes)) for one in (x, y))
+                before, after = (
+                    tensor.movedim(axes, tuple(range(-len(axes), 0))).flatten(-len(axes)) for tensor in (x, y)
+                )
                 self.same(f"uniform noise keeps its law on {kind}", after.sort(-1).values, before.sort(-1).values)
             elif law == "normal":
-                before, after = (one.square().sum(axes) for one in (x, y))
+                before, after = (tensor.square().sum(axes) for tensor in (x, y))
                 self.same(f"normal noise keeps its law on {kind}", after, before)
             else:
                 raise AssertionError(f"{self.group!r} has a law of noise that is not known: {law!r}")
@@ -227,8 +233,8 @@ class _Laws:
         chosen, _ = group.choose(features, noise=noise)
         self.same("choose names what project does", chosen, group.project(features, noise=noise))
         for name, z in {"": features, " on degenerate features": torch.zeros_like(features)}.items():
-            found = group.project(group.move(g, z), noise=group.move(g, noise))
-            self.same(f"project(gz) = g project(z){name}", found, group.compose(g, group.project(z, noise=noise)))
+            projected = group.project(group.move(g, z), noise=group.move(g, noise))
+            self.same(f"project(gz) = g project(z){name}", projected, group.compose(g, group.project(z, noise=noise)))
         if group.takes_mask and self.mask is not None:
             self.masked_projection(group, g, features, noise, self.mask)
 
@@ -259,8 +265,8 @@ class _Laws:
         matrices = group.matrix(listed, dtype=torch.float64)
         g = group.matrix(self.group.linear_part(self.element()), dtype=torch.float64)
         there, here = (
-            torch.einsum("k,...kij,...kmn->...ijmn", weights, one, one)
-            for one in (g.unsqueeze(-3) @ matrices, matrices)
+            torch.einsum("k,...kij,...kmn->...ijmn", weights, stack, stack)
+            for stack in (g.unsqueeze(-3) @ matrices, matrices)
         )
         self.same("a rule averages as the group does", there, here.expand_as(there))
 

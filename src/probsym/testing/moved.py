@@ -44,7 +44,7 @@ class Moved:
         """The inputs and their mask moved by g, elements (B, ...) by axis."""
         masks = signature.masks(mask)
         clean = [without_padding(x, term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
-        moved = {name: signature.groups[name].act(g[name], one) if name in g else one for name, one in masks.items()}
+        moved = {name: signature.groups[name].act(g[name], real) if name in g else real for name, real in masks.items()}
         if isinstance(mask, Tensor):
             (where,) = moved.values()
             return Moved(signature, g, signature.act(g, clean), where)
@@ -52,7 +52,7 @@ class Moved:
 
     def only(self, key: str, inputs: Sequence[Input], mask: Mask | None) -> Moved:
         """The inputs moved by the element of one axis alone."""
-        g = {name: one if name == key else self._still(name, one) for name, one in self.g.items()}
+        g = {name: element if name == key else self._still(name, element) for name, element in self.g.items()}
         return Moved.by(self.signature, g, inputs, mask)
 
     def _still(self, key: str, g: Tensor) -> Tensor:
@@ -62,8 +62,8 @@ class Moved:
     def outputs(self, values: Sequence[Tensor]) -> list[Tensor]:
         """Values (B, K, ...) of the original inputs, moved by g; padding zero."""
         draws = values[0].shape[1]
-        each = {key: one.repeat_interleave(draws, 0) for key, one in self.g.items()}
-        masks = {name: one.repeat_interleave(draws, 0) for name, one in self.signature.masks(self.mask).items()}
+        each = {key: element.repeat_interleave(draws, 0) for key, element in self.g.items()}
+        masks = {name: real.repeat_interleave(draws, 0) for name, real in self.signature.masks(self.mask).items()}
         moved = self.signature.act_on_outputs(each, [y.flatten(0, 1) for y in values])
         terms = self.signature.outputs
         return [

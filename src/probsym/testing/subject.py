@@ -59,23 +59,23 @@ class Subject:
         """Every draw of a symmetrized model, or the average where it lists elements; else the outputs as one draw."""
         if self.model is None:
             return _as_one_draw(self.outputs(inputs, mask))
-        found = self.model.estimate(*inputs, mask=mask, noise=noise, index=index, keep_values=True)
+        estimate = self.model.estimate(*inputs, mask=mask, noise=noise, index=index, keep_values=True)
         if self.model.sampler.lists_elements:
-            return _as_one_draw(as_list(found.mean))
-        return Values(as_list(found.values), unclear_draws(self.signature, found))
+            return _as_one_draw(as_list(estimate.mean))
+        return Values(as_list(estimate.values), unclear_draws(self.signature, estimate))
 
     def outputs(self, inputs: Sequence[Input], mask: Mask | None) -> list[Tensor]:
         """One call."""
         masked = {"mask": mask} if mask is not None and takes_mask(self.call) else {}
-        found = as_outputs(self.call(*inputs, **masked), None, len(self.signature.outputs))
+        outputs = as_outputs(self.call(*inputs, **masked), None, len(self.signature.outputs))
         sizes = self.signature.check_inputs(inputs, mask)
-        self.signature.check_outputs(found, sizes, batch=inputs[0].shape[0])
-        return [y if y.is_floating_point() else y.double() for y in found]
+        self.signature.check_outputs(outputs, sizes, batch=inputs[0].shape[0])
+        return [y if y.is_floating_point() else y.double() for y in outputs]
 
 
 def _as_one_draw(outputs: Sequence[Tensor]) -> Values:
-    one = [y.unsqueeze(1) for y in outputs]
-    return Values(one, torch.zeros(one[0].shape[:2], dtype=torch.bool, device=one[0].device))
+    values = [y.unsqueeze(1) for y in outputs]
+    return Values(values, torch.zeros(values[0].shape[:2], dtype=torch.bool, device=values[0].device))
 
 
 def unclear_draws(signature: Signature, estimate: Estimate) -> Tensor:
@@ -87,9 +87,9 @@ def _unclear(signature: Signature, draw: Draw) -> Tensor:
     elements = next(iter(draw.elements.values()), None)
     if elements is None:
         return torch.zeros(1, draw.count, dtype=torch.bool)
-    found = torch.zeros(elements.shape[:2], dtype=torch.bool, device=elements.device)
+    unclear = torch.zeros(elements.shape[:2], dtype=torch.bool, device=elements.device)
     for key, z in draw.features.items():
         carrier = draw.carriers[key]
         mask = carrier.mask if isinstance(carrier, Order) else None
-        found |= signature.groups[key].linear.close_call(z.detach(), draw.elements[key], mask)
-    return found
+        unclear |= signature.groups[key].linear.close_call(z.detach(), draw.elements[key], mask)
+    return unclear

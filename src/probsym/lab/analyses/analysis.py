@@ -66,11 +66,11 @@ def test_set(engine: Engine, questions: Questions) -> tuple[Stored, int, dict[st
 
     Parts without an example among them are left out.
     """
-    found = engine.data.test
-    count = asked_of(found, questions)
+    examples = engine.data.test
+    count = asked_of(examples, questions)
     parts = {"all": torch.ones(count, dtype=torch.bool)}
-    parts |= {name: one[:count].cpu() for name, one in engine.task.test_parts().items()}
-    return found, count, {name: one for name, one in parts.items() if one.any()}
+    parts |= {name: part[:count].cpu() for name, part in engine.task.test_parts().items()}
+    return examples, count, {name: part for name, part in parts.items() if part.any()}
 
 
 def asked_of(part: Stored, questions: Questions) -> int:
@@ -153,8 +153,8 @@ def analysis_path(folder: Path, name: str, result: Mapping[str, Any]) -> Path:
     path = result_path(folder, result["row"], result["seed"], result.get("changed"))
     path = path.with_name(f"{path.stem}.{name}.json")
     if path.exists():
-        found = read_object(path)
-        mend_table(path.with_suffix(".csv"), found, lambda: table_text(found.get("rows") or []))
+        content = read_object(path)
+        mend_table(path.with_suffix(".csv"), content, lambda: table_text(content.get("rows") or []))
         raise RunError(f"Expected no analysis at {path}, which is never overwritten (got one)")
     return path
 

@@ -23,7 +23,7 @@ def by_group(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     """
     model = drawing_model(engine)
     examples, count, _ = test_set(engine, questions)
-    found = concentrations(model.eval(), examples, count, questions, show)
+    measures = concentrations(model.eval(), examples, count, questions, show)
     return [
         {
             "group": f"{key}: {model.signature.groups[key]!r}",
@@ -33,7 +33,7 @@ def by_group(engine: Engine, questions: Questions, show: Show) -> list[Row]:
             "model": own,
             "uniform": uniform,
         }
-        for (key, name), (own, uniform) in found.items()
+        for (key, name), (own, uniform) in measures.items()
     ]
 
 
@@ -46,7 +46,7 @@ def concentrations(
     How many draws, and which, the questions say; whether norms use their own statistics or the batch's, the model's
     mode does.
     """
-    found: dict[tuple[str, str], list[list[Tensor]]] = {}
+    measures: dict[tuple[str, str], list[list[Tensor]]] = {}
     done = 0
     for few in in_parts(examples, count, questions.samples):
         batch = Batch.outline(model.signature, few.inputs, few.mask, few.ids).ready()
@@ -60,18 +60,19 @@ def concentrations(
                     mean = group.linear.matrix(drawn[key]).mean(1)
                     numbers = {"spread": 1 - mean.square().sum((-2, -1)) / mean.shape[-1]}
                 for name, values in numbers.items():
-                    found.setdefault((key, name), [[], []])[place].append(values.double())
+                    measures.setdefault((key, name), [[], []])[place].append(values.double())
         done += few.size
         show(done, count, "examples")
     return {
-        name: (float(torch.cat(own).mean()), float(torch.cat(uniform).mean())) for name, (own, uniform) in found.items()
+        name: (float(torch.cat(own).mean()), float(torch.cat(uniform).mean()))
+        for name, (own, uniform) in measures.items()
     }
 
 
 def entropies(orders: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
     """Of permutations (B, K, n), real items first: the entropies of their mean matrix, mean over real items, (B,).
 
-    >>> {name: float(one) for name, one in entropies(torch.tensor([[[0, 1, 2], [1, 0, 2]]])).items()}
+    >>> {name: float(value) for name, value in entropies(torch.tensor([[[0, 1, 2], [1, 0, 2]]])).items()}
     {'row entropy': 0.462..., 'column entropy': 0.462...}
     """
     batch, _, n = orders.shape

@@ -99,7 +99,7 @@ def repeated(
     for repeat in range(questions.repeats):
         generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, purpose, repeat))
         means = means_by_draws(model, part, size, counts_up_to(questions.samples), coupling, generator)
-        losses.append(torch.stack([engine.task.losses(one, targets) for one in means]))
+        losses.append(torch.stack([engine.task.losses(mean, targets) for mean in means]))
         predictions.append(means)
         told(repeat + 1)
     return torch.stack(losses), torch.stack(predictions)
@@ -107,14 +107,14 @@ def repeated(
 
 def couplings_of(model: Symmetrized, example: Examples) -> list[str]:
     """The couplings that there are for the model's sampler and inputs of such a size."""
-    found = []
+    couplings = []
     for name in COUPLINGS:
         try:
             model.noise(*example.inputs, **example.keywords, samples=1, coupling=name)
         except ProbsymError:
             continue
-        found.append(name)
-    return found
+        couplings.append(name)
+    return couplings
 
 
 @torch.no_grad()
@@ -122,11 +122,11 @@ def means_by_draws(
     model: Symmetrized, part: Stored, size: int, counts: list[int], coupling: str, generator: torch.Generator
 ) -> Tensor:
     """The mean prediction over the first draws for examples, (counts, size, ...), in float64 on the CPU."""
-    most, found = max(counts), []
+    most, means = max(counts), []
     for few in in_parts(part, size, most):
         estimate = model.estimate(
             *few.inputs, **few.keywords, samples=most, generator=generator, coupling=coupling, keep_values=True
         )
         sums = estimate.values.double().cumsum(1)
-        found.append(torch.stack([sums[:, count - 1] / count for count in counts]))
-    return torch.cat(found, 1).cpu()
+        means.append(torch.stack([sums[:, count - 1] / count for count in counts]))
+    return torch.cat(means, 1).cpu()

@@ -28,9 +28,9 @@ def by_epoch(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     rows, total = [], len(kept.epochs)
     for place, epoch in enumerate(kept.revisited(model, "sampler")):
         with seeded(engine.device, derived(questions.seed, "entropy")):
-            found = permutation_entropies(model.train(), examples, count, questions)
+            entropies = permutation_entropies(model.train(), examples, count, questions)
         of = {"epoch": epoch, "epochs": engine.settings.epochs, "examples": count, "draws": questions.samples}
-        rows.append({**of, **found})
+        rows.append({**of, **entropies})
         show(place + 1, total, f"epoch {epoch}")
     model.eval()
     return rows
@@ -42,8 +42,8 @@ def permutation_entropies(model: Symmetrized, examples: Stored, count: int, ques
     The paper has both, but their means over nodes and over places are one number: they sum over the same matrix.
     """
     key = permuted(model)
-    found = concentrations(model, examples, count, questions, lambda *_: None)
-    row, column = (found[key, f"{name} entropy"] for name in ("row", "column"))
+    measures = concentrations(model, examples, count, questions, lambda *_: None)
+    row, column = (measures[key, f"{name} entropy"] for name in ("row", "column"))
     return {
         "row_entropy": row[0],
         "column_entropy": column[0],

@@ -43,11 +43,11 @@ def by_move(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     rows = []
     for place, kind in enumerate(kinds):
         generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, f"moves {kind}"))
-        found = [
+        batches = [
             differences(model, symmetry, few.double(), kind, samples if engine.draws else None, generator)
             for few in in_parts(part, count, samples)
         ]
-        along, fresh, change, here = (torch.cat(one) for one in zip(*found, strict=True))
+        along, fresh, change, here = (torch.cat(column) for column in zip(*batches, strict=True))
         rows.append(
             {
                 "move": kind,
@@ -109,7 +109,9 @@ def differences(
         here = model(*part.inputs, **part.keywords, noise=noise)
         # by the symmetry of the task: also along axes that the base takes care of rather than the sampler
         follows = model.sampler.move(symmetry, g, noise)
-        along, fresh = (model(*moved.inputs, mask=moved.mask, index=part.ids, noise=one) for one in (follows, other))
+        along, fresh = (
+            model(*moved.inputs, mask=moved.mask, index=part.ids, noise=chosen) for chosen in (follows, other)
+        )
     wanted = moved.outputs([here.unsqueeze(1)])[0].squeeze(1)
     before, after = (real_entries(symmetry, here, mask) for mask in (part.mask, moved.mask))
     change = wanted - torch.where(before, here, 0)

@@ -27,7 +27,7 @@ def by_epoch(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     rows, total = [], len(kept.epochs)
     for place, epoch in enumerate(kept.revisited(model)):
         gradient = full_gradient(engine, model, list(model.base.parameters()), count, questions.seed)
-        norm = torch.stack([one.norm() for one in gradient]).norm()
+        norm = torch.stack([part.norm() for part in gradient]).norm()
         draws = model.samples if engine.draws else None
         rows.append({"epoch": epoch, "examples": count, "draws": draws, "norm": float(norm)})
         show(place + 1, total, f"epoch {epoch}")
@@ -40,7 +40,7 @@ def full_gradient(
 ) -> list[Tensor]:
     """Of the mean loss over the first examples of the training set, with respect to some parameters."""
     model.train()
-    sums = [torch.zeros_like(one) for one in parameters]
+    sums = [torch.zeros_like(parameter) for parameter in parameters]
     with seeded(engine.device, derived(seed, "gradient dropout")):
         for start in range(0, count, engine.settings.batch_size):
             batch = engine.data.train.take(slice(start, min(start + engine.settings.batch_size, count)))
@@ -48,8 +48,8 @@ def full_gradient(
             with engine.fabric.autocast():
                 output = model(*batch.inputs, **batch.keywords, generator=generator)
                 loss = engine.task.loss(output, batch.targets)
-            found = torch.autograd.grad(loss * (batch.size / count), parameters, allow_unused=True)
-            for i, one in enumerate(found):
-                if one is not None:
-                    sums[i] += one
+            gradients = torch.autograd.grad(loss * (batch.size / count), parameters, allow_unused=True)
+            for i, gradient in enumerate(gradients):
+                if gradient is not None:
+                    sums[i] += gradient
     return sums

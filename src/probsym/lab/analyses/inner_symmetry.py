@@ -38,15 +38,15 @@ def by_graph(device: torch.device, questions: Questions, show: Show) -> list[Row
     for place, (name, edges) in enumerate(GRAPHS.items()):
         adjacency = adjacency_of(edges).to(device)
         orbits = orbits_of(adjacency).to(device)
-        found: dict[str, list[tuple[Tensor, ...]]] = {"ps": [], "canonical": []}
+        by_method: dict[str, list[tuple[Tensor, ...]]] = {"ps": [], "canonical": []}
         for network in range(questions.repeats):
             ps, canonical = values_of(adjacency, questions.samples, derived(questions.seed, "inner symmetry", network))
             scale = ps.var(1, unbiased=False).mean().sqrt()
             for method, values in (("ps", ps), ("canonical", canonical)):
-                found[method].append((values.mean(0), *(one / scale for one in inside(values, orbits))))
+                by_method[method].append((values.mean(0), *(deviation / scale for deviation in inside(values, orbits))))
             show(place * questions.repeats + network + 1, total, name)
-        for method, each in found.items():
-            embeddings, spreads, errors = (torch.stack(one).cpu() for one in zip(*each, strict=True))
+        for method, each in by_method.items():
+            embeddings, spreads, errors = (torch.stack(column).cpu() for column in zip(*each, strict=True))
             rows += [
                 {
                     "graph": name,
@@ -72,12 +72,12 @@ def values_of(adjacency: Tensor, draws: int, seed: int) -> tuple[Tensor, Tensor]
     with seeded(torch.device("cpu"), seed):
         base, net = bases.MLP([n * n, HIDDEN, HIDDEN, n]), nets.GIN(in_channels=0)
     generator = torch.Generator(device).manual_seed(seed)
-    found = []
+    embeddings = []
     for sampler, samples in ((samplers.Learned(net), draws), (samplers.Canonical(net), 1)):
         model = Symmetrized(base, "n n -> n", {"n": groups.S()}, sampler, chunk=AT_ONCE).to(device).eval()
         values = model.estimate(adjacency[None], samples=samples, generator=generator, keep_values=True).values
-        found.append(values[0].double())
-    return found[0], found[1]
+        embeddings.append(values[0].double())
+    return embeddings[0], embeddings[1]
 
 
 def inside(values: Tensor, orbits: Tensor) -> tuple[Tensor, Tensor]:

@@ -17,28 +17,28 @@ def by_part(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     """One row for each part of the test set, and for what the parts leave out; numbers as in the analysis of draws."""
     questions = differing(engine, questions)
     examples, count, parts = test_set(engine, questions)
-    parts |= {f"not {name}": ~one for name, one in parts.items() if name != "all" and not one.all()}
+    parts |= {f"not {name}": ~part for name, part in parts.items() if name != "all" and not part.all()}
     draws = questions.samples if engine.draws else 1
-    found = []
+    by_repeat = []
     for repeat in range(questions.repeats):
         generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, "parts", repeat))
         means = predictions(engine, examples, count, draws, generator)
-        found.append(engine.task.losses(means, precise(examples.targets[:count]).cpu()))
+        by_repeat.append(engine.task.losses(means, precise(examples.targets[:count]).cpu()))
         show(repeat + 1, questions.repeats, "")
-    losses = torch.stack(found)
+    losses = torch.stack(by_repeat)
     return [
-        {"part": name, "examples": int(one.sum()), "draws": draws, **numbers_of(losses[:, one])}
-        for name, one in parts.items()
+        {"part": name, "examples": int(part.sum()), "draws": draws, **numbers_of(losses[:, part])}
+        for name, part in parts.items()
     ]
 
 
 @torch.no_grad()
 def predictions(engine: Engine, examples: Stored, count: int, draws: int, generator: torch.Generator) -> Tensor:
     """What the model says of the first `count` examples, in float64 on the CPU."""
-    model, found = engine.model.eval(), []
+    model, outputs = engine.model.eval(), []
     for few in in_parts(examples, count, draws):
         drawn = {}
         if isinstance(model, Symmetrized):
             drawn = {"index": few.ids, "generator": generator, "samples": draws if engine.draws else None}
-        found.append(model(*few.inputs, mask=few.mask, **drawn).double().cpu())
-    return torch.cat(found)
+        outputs.append(model(*few.inputs, mask=few.mask, **drawn).double().cpu())
+    return torch.cat(outputs)

@@ -24,7 +24,7 @@ def by_example(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     if outputs.dim() != 1:
         raise RunError(f"Expected a model with one number for each example (got {tuple(outputs.shape[1:])})")
     targets = precise(examples.targets[:count]).cpu().reshape(count, -1)[:, 0]
-    chosen = {name: one for name, one in parts.items() if name != "all"} or parts
+    chosen = {name: part for name, part in parts.items() if name != "all"} or parts
     show(count, count, "")
     return [
         {
@@ -35,6 +35,6 @@ def by_example(engine: Engine, questions: Questions, show: Show) -> list[Row]:
             "target": float(targets[example]),
             "output": float(outputs[example]),
         }
-        for name, one in chosen.items()
-        for example in one.nonzero().flatten().tolist()
+        for name, part in chosen.items()
+        for example in part.nonzero().flatten().tolist()
     ]

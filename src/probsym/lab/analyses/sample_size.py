@@ -54,7 +54,7 @@ def _accuracies(engine: Engine, questions: Questions, show: Show) -> list[float]
     part, model = engine.data.test, redrawing_model(engine)
     size, told = asked_of(part, questions), after(questions.repeats, show, 2 * questions.repeats, "test set")
     _, means = repeated(engine, model, part, size, questions, told, purpose="sample size test")
-    each = [[float(_metrics(engine, part, one)["accuracy"]) for one in repeat] for repeat in means]
+    each = [[float(_metrics(engine, part, mean)["accuracy"]) for mean in repeat] for repeat in means]
     return torch.tensor(each, dtype=torch.float64).mean(0).tolist()
 
 

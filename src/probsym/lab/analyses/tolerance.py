@@ -36,13 +36,13 @@ def by_tolerance(engine: Engine, questions: Questions, show: Show) -> list[Row]:
         generator = torch.Generator(engine.device).manual_seed(derived(questions.seed, "tolerance", place))
         counts, losses, reached = [], [], 0
         for i in range(count):
-            one = examples.take(slice(i, i + 1))
+            example = examples.take(slice(i, i + 1))
             with torch.no_grad():
                 until: dict[str, Any] = {"tol": share * scale, "max_samples": questions.samples}
-                found = model.estimate(*one.inputs, **one.keywords, samples=2, generator=generator, **until)
-            counts.append(found.samples)
-            reached += bool((found.stderr <= share * scale).all())
-            losses.append(engine.task.losses(found.mean.double(), one.targets.double()).cpu())
+                estimate = model.estimate(*example.inputs, **example.keywords, samples=2, generator=generator, **until)
+            counts.append(estimate.samples)
+            reached += bool((estimate.stderr <= share * scale).all())
+            losses.append(engine.task.losses(estimate.mean.double(), example.targets.double()).cpu())
         drawn = torch.tensor(counts, dtype=torch.float64)
         rows.append(
             {

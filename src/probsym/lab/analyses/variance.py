@@ -43,8 +43,8 @@ def by_method(engine: Engine, questions: Questions, show: Show) -> list[Row]:
     size, rows, total = asked_of(part, questions), list[Row](), len(samplers) * questions.repeats
     for place, (name, sampler) in enumerate(samplers.items()):
         told = after(place * questions.repeats, show, total, name)
-        one = Symmetrized(initial.base, str(model.signature), model.signature.groups, sampler)
-        losses, means = repeated(engine, one, part, size, questions, told, purpose="variance")
+        symmetrized = Symmetrized(initial.base, str(model.signature), model.signature.groups, sampler)
+        losses, means = repeated(engine, symmetrized, part, size, questions, told, purpose="variance")
         rows += [
             {
                 "method": name,

@@ -28,10 +28,10 @@ def inner_symmetry(device: torch.device, seed: int = 0, samples: int | None = No
     figure = Figure(figsize=(10.5, 3.7 * len(GRAPHS)))
     figure.subplots_adjust(hspace=0.35)
     places = figure.subplots(len(GRAPHS), 1 + len(METHODS), squeeze=False)
-    for line, (name, found) in zip(places, groupby(rows, lambda row: row["graph"]), strict=True):
-        by_method = {method: list(one) for method, one in groupby(found, lambda row: row["method"])}
+    for line, (name, graph_rows) in zip(places, groupby(rows, lambda row: row["graph"]), strict=True):
+        by_method = {method: list(nodes) for method, nodes in groupby(graph_rows, lambda row: row["method"])}
         first = next(iter(by_method.values()))
-        values = [row["embedding"] for one in by_method.values() for row in one]
+        values = [row["embedding"] for nodes in by_method.values() for row in nodes]
         draw(line[0], name, [COLOURS[row["orbit"]] for row in first])
         line[0].set_title(f"orbits of ${name.replace('x', chr(92) + 'times')}$", fontsize=10)
         for place, (method, title) in zip(line[1:], METHODS.items(), strict=True):

@@ -27,7 +27,7 @@ def permutations(engines: Mapping[str, Engine], count: int = 4, seed: int = 0) -
     the mean entropy of the rows in nats. The sampler is as in the analysis of entropy.
     """
     epochs = {name: chosen(kept_weights_of(engine).epochs, COLUMNS) for name, engine in engines.items()}
-    columns = max(len(one) for one in epochs.values())
+    columns = max(len(shown) for shown in epochs.values())
     figure = Figure(figsize=(2 * columns + 0.5, 2.2 * count * len(engines)))
     places = figure.subplots(len(engines) * count, columns, squeeze=False)
     for place in places.flat:
@@ -59,8 +59,8 @@ def chosen(epochs: list[int], most: int) -> list[int]:
     if len(epochs) <= most:
         return epochs
     last = len(epochs)
-    found = {round(last ** (i / (most - 1))) - 1 for i in range(most)}
-    return [epochs[i] for i in sorted(found)]
+    indices = {round(last ** (i / (most - 1))) - 1 for i in range(most)}
+    return [epochs[i] for i in sorted(indices)]
 
 
 @torch.no_grad()

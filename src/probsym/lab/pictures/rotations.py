@@ -36,8 +36,8 @@ def rotations(engines: Mapping[str, Engine], count: int = 3, seed: int = 0) -> F
         generator = torch.Generator(engine.device).manual_seed(derived(seed, "picture"))
         with torch.no_grad():
             samples = DRAWS if engine.draws else None
-            found = model.estimate(*examples.inputs, **examples.keywords, samples=samples, generator=generator)
-        axes = found.elements[keys[0]][..., :3, 2].double().cpu()
+            estimate = model.estimate(*examples.inputs, **examples.keywords, samples=samples, generator=generator)
+        axes = estimate.elements[keys[0]][..., :3, 2].double().cpu()
         points = examples.inputs[0].double().cpu()
         centred = points - points.mean(1, keepdim=True)
         longest = torch.linalg.eigh(centred.mT @ centred)

@@ -38,9 +38,9 @@ def systems(engines: Mapping[str, Engine], count: int = 4, seed: int = 0) -> Fig
         colour = COLOURS[number % len(COLOURS)]
         generator = torch.Generator(engine.device).manual_seed(derived(seed, "picture"))
         draws = engine.settings.test_samples or engine.settings.eval_samples
-        found = predictions(engine, engine.data.test, count, draws if engine.draws else 1, generator)
+        predicted = predictions(engine, engine.data.test, count, draws if engine.draws else 1, generator)
         for i, place in enumerate(places):
-            place.scatter(*found[i, :, :2].T, s=36, marker="x", color=colour, label=name, zorder=3)
+            place.scatter(*predicted[i, :, :2].T, s=36, marker="x", color=colour, label=name, zorder=3)
     figure.legend(*places[0].get_legend_handles_labels(), loc="lower center", ncols=3 + len(engines), fontsize=9)
     figure.subplots_adjust(bottom=0.2)
     return figure

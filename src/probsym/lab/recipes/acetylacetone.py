@@ -62,12 +62,12 @@ class Acetylacetone(Task):
     references: Mapping[int, float]
 
     def load(self) -> Splits:
-        found, isolated = acetylacetone()
-        train = found["train_300k"]
-        few = Molecules(*(one[:-VALID] for one in train))
+        molecules, isolated = acetylacetone()
+        train = molecules["train_300k"]
+        few = Molecules(*(field[:-VALID] for field in train))
         mean = float(_without(few, isolated).mean()) / few.numbers.shape[1]
         self.references = {number: energy + mean for number, energy in isolated.items()}
-        tests = [as_examples(found[name], self.references, place) for place, name in enumerate(TESTS)]
+        tests = [as_examples(molecules[name], self.references, place) for place, name in enumerate(TESTS)]
         every = as_examples(train, self.references, 0)
         return Splits.numbered(every.take(slice(0, -VALID)), every.take(slice(-VALID, None)), _joined(tests))
 
@@ -88,13 +88,13 @@ class Acetylacetone(Task):
     def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         """The loss, and root mean square errors of each test set: of the energy, and of the components of forces."""
         output, targets = output.double(), targets.double()
-        found, sets = {"loss": self.loss(output, targets)}, targets[:, -1]
+        metrics, sets = {"loss": self.loss(output, targets)}, targets[:, -1]
         for place, name in enumerate(TESTS):
             energy, forces = _errors(output[sets == place], targets[sets == place])
             for kind, errors in (("energy", energy), ("forces", forces[~forces.isnan()])):
                 if len(errors):
-                    found[f"{kind}_{name.removeprefix('test_')}"] = MILLI * errors.square().mean().sqrt()
-        return found
+                    metrics[f"{kind}_{name.removeprefix('test_')}"] = MILLI * errors.square().mean().sqrt()
+        return metrics
 
 
 def one_hot(numbers: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ def _without(molecules: Molecules, references: Mapping[int, float]) -> Tensor:
 
 def _joined(parts: Sequence[Examples]) -> Examples:
     inputs = tuple(torch.cat(each) for each in zip(*(part.inputs for part in parts), strict=True))
-    return Examples(inputs, None, torch.cat([part.targets for part in parts]), torch.cat([one.ids for one in parts]))
+    return Examples(inputs, None, torch.cat([part.targets for part in parts]), torch.cat([part.ids for part in parts]))
 
 
 def _errors(output: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

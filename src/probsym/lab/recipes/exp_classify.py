@@ -34,7 +34,7 @@ class ExpClassify(Classification):
 
     def load(self) -> Splits:
         examples, splits = as_examples(exp(), ranks=self.ranks), exp_splits()
-        return Splits(*(examples.take(one) for one in (splits.train, splits.validation, splits.test)))
+        return Splits(*(examples.take(indices) for indices in (splits.train, splits.validation, splits.test)))
 
 
 def _model(settings: Settings, kind: str, method: str | None) -> nn.Module:

@@ -17,8 +17,8 @@ def as_examples(graphs: Graphs, *, ranks: bool = False) -> Examples:
     """Graphs as examples, with the ranks of their nodes in the spectral frame if asked: they take a while."""
     inputs: tuple[Tensor, ...] = (graphs.features, graphs.adjacency.to(graphs.features.dtype))
     if ranks:
-        found = -spectral_ranks(graphs.adjacency, graphs.mask).to(graphs.features.dtype)
-        inputs = (*inputs, torch.where(graphs.mask, found, 0))
+        scores = -spectral_ranks(graphs.adjacency, graphs.mask).to(graphs.features.dtype)
+        inputs = (*inputs, torch.where(graphs.mask, scores, 0))
     return Examples(inputs, graphs.mask, graphs.labels, torch.arange(len(graphs.labels)))
 
 

@@ -55,8 +55,8 @@ class NBody(Task):
     symmetry = Signature.parse("n d:point, n d, n n e -> n d:point", {"n": groups.S(), "d": groups.E(DIMENSIONS)})
 
     def load(self) -> Splits:
-        found = _watched(nbody)
-        return Splits.numbered(*(as_examples(found[name]) for name in ("train", "valid", "test")))
+        particles = _watched(nbody)
+        return Splits.numbered(*(as_examples(particles[name]) for name in ("train", "valid", "test")))
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         return (output - targets).square().mean()
@@ -97,7 +97,7 @@ def as_examples(particles: Particles) -> Examples:
     position = particles.position
     charges = particles.edges * (1 - torch.eye(position.shape[1], dtype=position.dtype))
     pairs = _pairs(charges, position)
-    inputs = tuple(one.float() for one in (position, particles.velocity, pairs))
+    inputs = tuple(tensor.float() for tensor in (position, particles.velocity, pairs))
     return Examples(inputs, None, particles.target.float(), torch.arange(len(position)))
 
 

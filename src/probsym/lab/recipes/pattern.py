@@ -84,7 +84,7 @@ class Pattern(Task):
 
 def class_weights(targets: Tensor) -> Tensor:
     """The share of the other class, (2,): a class counts the more, the rarer it is. Ones if there is but one class."""
-    counts = torch.stack([(targets == one).sum() for one in (0, 1)]).float()
+    counts = torch.stack([(targets == label).sum() for label in (0, 1)]).float()
     shares = counts / counts.sum()
     return torch.where((shares == 1).any(), torch.ones_like(shares), 1 - shares)
 
@@ -97,14 +97,14 @@ def ranks_of(graphs: PackedGraphs, name: str) -> Tensor:
 
     def ranked() -> Arrays:
         parts = torch.arange(len(graphs)).split(100)
-        found = []
+        padded = []
         with shown(Console(stderr=True), f"spectral frames, {name}") as show:
             for i, part in enumerate(parts):
                 batch = graphs.batch(part)
                 ranks = spectral_ranks(batch.edges.dense(), batch.mask)
-                found.append(torch.where(batch.mask, ranks, 0).to(torch.int16))
+                padded.append(torch.where(batch.mask, ranks, 0).to(torch.int16))
                 show(i + 1, len(parts), "of 100 graphs each")
-        return {"ranks": torch.cat(found).numpy()}
+        return {"ranks": torch.cat(padded).numpy()}
 
     own = digest({"edges": graphs.edges.values.numpy(), "starts": graphs.edges.starts.numpy()})[:16]
     return -torch.from_numpy(kept(f"pattern_ranks_{own}.npz", ranked, needs=["ranks"])["ranks"]).float()

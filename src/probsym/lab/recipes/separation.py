@@ -35,11 +35,12 @@ def _exp_calibrated(examples: Examples) -> dict[str, Tensor]:
 
 def _graph8c_calibrated(examples: Examples) -> dict[str, Tensor]:
     """All pairs that 1-WL cannot tell apart, and the same random ones every time."""
-    features, adjacency = (one.cpu() for one in examples.inputs[:2])
+    features, adjacency = (tensor.cpu() for tensor in examples.inputs[:2])
     mask = torch.ones(features.shape[:2], dtype=torch.bool) if examples.mask is None else examples.mask.cpu()
     classes = wl_classes(adjacency, features, mask)
     alike = [
-        torch.combinations((classes == one).nonzero().flatten()) for one in (classes.bincount() > 1).nonzero().flatten()
+        torch.combinations((classes == shared).nonzero().flatten())
+        for shared in (classes.bincount() > 1).nonzero().flatten()
     ]
     generator = torch.Generator().manual_seed(derived(0, "pairs"))
     drawn = torch.randint(examples.size, (2 * RANDOM_PAIRS, 2), generator=generator)

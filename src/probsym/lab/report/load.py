@@ -22,7 +22,7 @@ METHODS = ("ga", "ps", "canonical", "fa", "ps-fixed-noise", "from-haar")
 def by_key(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """The items by their keys, in the order of the first of each.
 
-    >>> by_key([3, 1, 4, 1, 5], lambda one: one % 2)
+    >>> by_key([3, 1, 4, 1, 5], lambda number: number % 2)
     {1: [3, 1, 1, 5], 0: [4]}
     """
     groups: dict[Key, list[Item]] = {}
