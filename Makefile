@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test docs site-test package lint format bench clean
 
 demo: $(READY)  ## one MLP under three symmetrizations: a few minutes, a table, an HTML report
-	$(BIN)/probsym demo
+	OMP_WAIT_POLICY=passive $(BIN)/probsym demo
 
 test: $(READY)  ## the whole test suite, doctests included
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(JOBS) $(ARGS)
