@@ -153,17 +153,17 @@ def main() -> None:
     options = Options(arguments.device, 1, arguments.precision, capture=arguments.capture)
     method, every = arguments.method, [(change,) for change in CHANGES if matters(arguments.method, [change])]
     changes, seeds = sorted(set(arguments.change or every)), sorted(set(arguments.seed or [0, 1, 2]))
-    for together in changes:
-        if not matters(method, together):
-            parser.error(f"expected changes that make a difference with {method} (got {'+'.join(together)})")
-    by_changes: dict[str, dict[int, dict[str, float]]] = {"+".join(together): {} for together in changes}
+    for combination in changes:
+        if not matters(method, combination):
+            parser.error(f"expected changes that make a difference with {method} (got {'+'.join(combination)})")
+    by_changes: dict[str, dict[int, dict[str, float]]] = {"+".join(combination): {} for combination in changes}
     with ProcessPoolExecutor(arguments.processes, get_context("spawn")) as pool:
         jobs = {
-            ("+".join(together), seed): pool.submit(
-                trained, method, together, seed, arguments.set, options, arguments.runs
+            ("+".join(combination), seed): pool.submit(
+                trained, method, combination, seed, arguments.set, options, arguments.runs
             )
             for seed in seeds
-            for together in changes
+            for combination in changes
         }
         for (name, seed), job in jobs.items():
             by_changes[name][seed] = job.result()

@@ -173,19 +173,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    measured: dict[str, dict[str, Any]] = {}
+    by_setting: dict[str, dict[str, Any]] = {}
     for setting, (*_, makers) in SETTINGS.items():
         for sampler in makers:
             rows = series(setting, sampler, arguments.device)
             slopes = {what: exponent(rows, what) for what in ("seconds", "bytes")}
-            measured.setdefault(setting, {})[sampler] = {"rows": rows, "exponents": slopes}
+            by_setting.setdefault(setting, {})[sampler] = {"rows": rows, "exponents": slopes}
             last = rows[-1]
             print(
                 f"{setting:8}{sampler:11}n = {last['n']:<5} {last['seconds']:8.4f} s {last['bytes'] / 2**20:8.1f} MiB"
                 f"   n^{slopes['seconds']:.2f} n^{slopes['bytes']:.2f}",
                 flush=True,
             )
-    result = {"benchmark": "growth", "batch": 1, "draws": DRAWS, "series": measured}
+    result = {"benchmark": "growth", "batch": 1, "draws": DRAWS, "series": by_setting}
     finish({**result, **provenance(arguments.device)}, arguments.out)
 
 

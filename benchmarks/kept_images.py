@@ -55,7 +55,7 @@ def answers(
     do in orientation 0.
     """
     call = base if sampler is None else model_of(base, sampler, group, samples)
-    numbers, kept = torch.arange(len(grids), dtype=grids.dtype).unsqueeze(1), []
+    numbers, by_element = torch.arange(len(grids), dtype=grids.dtype).unsqueeze(1), []
     with torch.random.fork_rng([]), torch.no_grad():
         torch.manual_seed(0)
         for element in group.elements().tolist():
@@ -63,8 +63,8 @@ def answers(
             for rows in torch.arange(len(grids)).split(BATCH):
                 moved = group.act(torch.full((len(rows),), element), grids[rows], (-2, -1), "grid")
                 parts.append(call(numbers[rows], moved))
-            kept.append(torch.cat(parts))
-    return torch.stack(kept)
+            by_element.append(torch.cat(parts))
+    return torch.stack(by_element)
 
 
 def _corners(marks: Tensor) -> Tensor:

@@ -41,8 +41,8 @@ def main() -> None:
         rows = slice(first, first + USED[name])
         same &= bool((published[f"{name}_charges"][..., 0] == start.charges[rows]).all())
         offs = [
-            np.abs(positions[rows].transpose(0, 2, 1) - published[f"{name}_{key}"]).max((1, 2))
-            for key, positions in ours.items()
+            np.abs(values[rows].transpose(0, 2, 1) - published[f"{name}_{key}"]).max((1, 2))
+            for key, values in ours.items()
         ]
         worst = np.maximum.reduce(offs)
         shares[name] = {f"above_{bound:g}": float((worst > bound).mean()) for bound in (1e-9, 1e-6, 1e-3)}

@@ -9,6 +9,7 @@ Run: python benchmarks/sampler_settings.py [--steps 150] [--seeds 2] [--out FILE
 import argparse
 import sys
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -61,8 +62,8 @@ def trained(steps: int, seed: int, *, tau: float, noise: float, entropy: float, 
                 out = model.eval()(unseen.features, unseen.adjacency, mask=unseen.mask, samples=20)
             right = ((out > 0) == (unseen.labels > 0.5)).float().mean()
             tested.append((float(binary_cross_entropy_with_logits(out, unseen.labels)), 100 * float(right)))
-    last = tested[-3:]
-    return {"loss": sum(loss for loss, _ in last) / len(last), "accuracy": sum(share for _, share in last) / len(last)}
+    losses, accuracies = zip(*tested[-3:], strict=True)
+    return {"loss": fmean(losses), "accuracy": fmean(accuracies)}
 
 
 def main() -> None:

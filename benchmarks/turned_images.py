@@ -124,7 +124,7 @@ def looked_up(
         few = torch.arange(min(20, len(own)), dtype=own.dtype).unsqueeze(1), own[:20]
         error = testing.assert_equivariant(model_of(base, sampler, group, DRAWS), *few).error
         by_row[name] |= {"passes": passes(name, len(probabilities)), "equivariance_error": error}
-        print(name, *(f"{share:.2f}" for share in by_row[name]["accuracy"]), flush=True)
+        print(name, *(f"{accuracy:.2f}" for accuracy in by_row[name]["accuracy"]), flush=True)
     return by_row
 
 
@@ -207,19 +207,19 @@ def main() -> None:
     few = images_of(files[:CHECKED])
     for name, order, count in (("C4", 4, given.first), ("D4", 8, given.mirrored)):
         logits, features = passed(shared.model, files[:count], range(order), kept / "images")
-        probabilities, energies = logits.softmax(-1), torch.stack([head(turned) for turned in features])
+        probabilities, energies = logits.softmax(-1), torch.stack([head(rows) for rows in features])
         small = thumbnails_of(files[:count])
         by_row = looked_up(probabilities, energies, pose_nets, small, labels[:count])
         checked = whole(shared, head, pose_nets, few, probabilities[:, :CHECKED])
         result[name] = {"images": len(small), "rows": by_row, "whole_models": checked}
     count = given.any_angle
     logits, features = passed(shared.model, files[:count], range(UPRIGHT + 1), kept / "angle", turned_by_any_angle)
-    probabilities, energies = logits.softmax(-1), torch.stack([head(turned) for turned in features])
+    probabilities, energies = logits.softmax(-1), torch.stack([head(rows) for rows in features])
     by_name = {"entropy": entropy(probabilities), "head": energies}
     by_row = any_angle_rows(probabilities, by_name, TAUS, labels[:count])
     by_row = {row: {**numbers, "passes": passes(row, UPRIGHT)} for row, numbers in by_row.items()}
     expected = {None: answer(probabilities, 0 * energies, 1.0), 1.0: answer(probabilities, energies, 1.0)}
-    expected = {tau: answers_then[:CHECKED] for tau, answers_then in expected.items()}
+    expected = {tau: outputs[:CHECKED] for tau, outputs in expected.items()}
     checked = any_angle_errors(shared, HeadEnergy(shared, head), few, expected)
     result["any angle, C8"] = {"images": probabilities.shape[1], "rows": by_row, "whole_models": checked}
     finish({**result, **provenance(torch.device("cpu"))}, given.out)

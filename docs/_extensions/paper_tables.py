@@ -14,7 +14,7 @@ from probsym.lab.report.paper_tables import paper_grid
 from probsym.lab.report.write import render
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-results = cache(load_results)
+load_once = cache(load_results)
 
 
 class PaperTableDirective(SphinxDirective):
@@ -24,7 +24,7 @@ class PaperTableDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Its rows, as the report has them."""
-        grid = paper_grid(TABLES[int(self.arguments[0])], results(RESULTS))
+        grid = paper_grid(TABLES[int(self.arguments[0])], load_once(RESULTS))
         assert grid is not None, f"Expected a number of ours in table {self.arguments[0]}"
         box = nodes.container()
         self.state.nested_parse(StringList(render("table.md", grid=grid).splitlines()), 0, box)
@@ -36,7 +36,7 @@ def add_report(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.name == "html":
         for name in ("report.html", "report.md"):
             (Path(app.outdir) / name).unlink(missing_ok=True)
-        write_report(results(RESULTS), Path(app.outdir) / "report.html")
+        write_report(load_once(RESULTS), Path(app.outdir) / "report.html")
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -222,9 +222,9 @@ def joint_weights(chunks: Sequence[Draw]) -> Tensor | None:
     return weights / weights.sum(1, keepdim=True)
 
 
-def one_or_all(found: Sequence[Tensor]) -> Outputs:
+def one_or_all(outputs: Sequence[Tensor]) -> Outputs:
     """A tensor where there is one output, a tuple where there are several."""
-    return found[0] if len(found) == 1 else tuple(found)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

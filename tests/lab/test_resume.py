@@ -159,6 +159,19 @@ def test_checkpoints_of_another_run_are_refused(tmp_path: Path) -> None:
             other.resume()
 
 
+def test_arguments_that_a_part_got_since_have_their_defaults(tmp_path: Path) -> None:
+    training_of(tmp_path).run()
+    path = tmp_path / "checkpoint.pt"
+    state = load_checkpoint(path)
+    assert state["built"]["sampler"].pop("fixed_noise") is False
+    save_checkpoint(state, path)
+    assert training_of(tmp_path).resume()
+    state["built"]["sampler"]["noise"] = 0.5
+    save_checkpoint(state, path)
+    with pytest.raises(RunError, match="to be of"):
+        training_of(tmp_path).resume()
+
+
 def test_without_a_checkpoint_there_is_nothing_to_resume(tmp_path: Path) -> None:
     training = training_of(tmp_path)
     before = torch.get_rng_state()

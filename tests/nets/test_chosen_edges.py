@@ -10,12 +10,12 @@ def normal(*shape, dtype=torch.float64, seed=0):
     return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
-def dense(layer, x, mask, monkeypatch):
+def dense(layer, x, mask, scalars, monkeypatch):
     """The form for compilers, which has every edge in memory."""
     with monkeypatch.context() as patch:
         for module in ("edge_convolution", "vector_neurons"):
             patch.setattr(f"probsym.nets.{module}.in_blocks", lambda x: False)
-        return layer(x, mask)
+        return layer(x, mask, scalars)
 
 
 def symmetric(rows, dtype):
@@ -25,22 +25,24 @@ def symmetric(rows, dtype):
     return (cube @ turns).permute(2, 0, 1).unsqueeze(-1)
 
 
+@pytest.mark.parametrize("with_scalars", [True, False])
 @pytest.mark.parametrize("numbers", [1, 1 << 16])
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("ties", [True, False])
-def test_agrees_with_all_edges_in_memory(ties, masked, training, numbers, monkeypatch):
+def test_agrees_with_all_edges_in_memory(ties, masked, training, numbers, with_scalars, monkeypatch):
     """In one block or many, also where most points tie or whole rows are padding."""
     monkeypatch.setattr(row_blocks, "BLOCK", numbers)
     torch.manual_seed(0)
-    layer = EdgeConvolution(1, 4, 3).double().train(training)
+    layer = EdgeConvolution(1, 4, 3, scalars=2 * with_scalars).double().train(training)
+    scalars = normal(7, 8, 2, seed=2) if with_scalars else None
     x = torch.cat([symmetric(3, torch.float64), normal(3, 4, 8, 1)], 1) if ties else normal(3, 7, 8, 1)
     mask = torch.rand(7, 8, generator=torch.Generator().manual_seed(1)) < 0.7 if masked else None
     if mask is not None:
         mask[2] = False
         x = torch.where(mask.unsqueeze(-1), x, 0)
     results = []
-    for run in (lambda leaf: layer(leaf, mask), lambda leaf: dense(layer, leaf, mask, monkeypatch)):
+    for run in (lambda leaf: layer(leaf, mask, scalars), lambda leaf: dense(layer, leaf, mask, scalars, monkeypatch)):
         layer.edge.norm.running_mean.fill_(0.4)
         layer.edge.norm.running_var.fill_(1.5)
         leaf = x.clone().requires_grad_()

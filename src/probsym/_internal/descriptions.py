@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,18 @@ def described(value: Any) -> Any:
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: described(entry) for key, entry in value.items()}
     return _own(value)
+
+
+def completed(description: Any) -> Any:
+    """A description in which parts also have the arguments that they got after it was written, at their defaults."""
+    if isinstance(description, list):
+        return [completed(entry) for entry in description]
+    if not isinstance(description, dict):
+        return description
+    kind = known_parts().get(str(description.get("part")))
+    parameters = signature(kind).parameters.values() if kind is not None else ()
+    later = {item.name: described(item.default) for item in parameters if item.default is not item.empty}
+    return {**later, **{key: completed(value) for key, value in description.items()}}
 
 
 def _plain(value: Any) -> Any:

@@ -27,9 +27,9 @@ class Captured:
         self.graph = torch.cuda.CUDAGraph()
         self.graph.register_generator_state(generator)
         with torch.cuda.graph(self.graph):
-            self.found = function(self.index)
+            self.result = function(self.index)
 
     def __call__(self, index: Tensor) -> Tensor:
         self.index.copy_(index, non_blocking=True)
         self.graph.replay()
-        return self.found
+        return self.result

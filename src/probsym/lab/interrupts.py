@@ -23,17 +23,17 @@ def graceful() -> Iterator[Request]:
         yield request
         return
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = {kind: signal.getsignal(kind) for kind in signals}
+    before = {caught: signal.getsignal(caught) for caught in signals}
 
     def note(number: int, frame: FrameType | None) -> None:
         request.asked = True
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+        for caught, handler in before.items():
+            signal.signal(caught, handler)
 
-    for kind in signals:
-        signal.signal(kind, note)
+    for caught in signals:
+        signal.signal(caught, note)
     try:
         yield request
     finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+        for caught, handler in before.items():
+            signal.signal(caught, handler)

@@ -151,17 +151,17 @@ def relabel(examples: Examples, seed: int) -> Examples:
     )
 
 
-def close_pairs(found: Tensor, pairs: Tensor | None, threshold: float, step: int = 512) -> Tensor:
+def close_pairs(outputs: Tensor, pairs: Tensor | None, threshold: float, step: int = 512) -> Tensor:
     """Those of the pairs, or of all there are if None, whose outputs, of (graphs, d), are no further apart than that.
 
     The distance is the sum of absolute differences.
     """
     if pairs is not None:
         first, second = pairs.T
-        return pairs[(found[first] - found[second]).abs().sum(-1) <= threshold]
+        return pairs[(outputs[first] - outputs[second]).abs().sum(-1) <= threshold]
     close = []
-    for start in range(0, len(found), step):
-        near = (torch.cdist(found[start : start + step].double(), found.double(), p=1) <= threshold).nonzero()
+    for start in range(0, len(outputs), step):
+        near = (torch.cdist(outputs[start : start + step].double(), outputs.double(), p=1) <= threshold).nonzero()
         near[:, 0] += start
         close.append(near[near[:, 0] < near[:, 1]])
     return torch.cat(close)

@@ -14,6 +14,7 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
+from probsym._internal.descriptions import completed
 from probsym._internal.progress import Show
 from probsym._internal.saving import describe_module
 from probsym.errors import NonFiniteError, RangeError, RunError, Stopped
@@ -120,6 +121,7 @@ class Training:
         stored = {name: state.get(name) for name in wanted}
         if isinstance(stored["settings"], dict):  # those that came later have their defaults in older checkpoints
             stored["settings"] = asdict(Settings()) | stored["settings"]
+        stored["built"] = completed(stored["built"])
         if stored != wanted:
             raise RunError(f"Expected {self.path} to be of {wanted} (got {stored})")
         began = f"which the run in {self.path.parent} began"
@@ -275,11 +277,11 @@ class Training:
         return metrics
 
 
-def is_curve(found: Any) -> bool:
+def is_curve(content: Any) -> bool:
     """Whether it is what a training keeps of its epochs: numbers by name for each."""
-    return isinstance(found, list) and all(
+    return isinstance(content, list) and all(
         isinstance(row, dict) and all(isinstance(name, str) and is_number(value) for name, value in row.items())
-        for row in found
+        for row in content
     )
 
 

@@ -1,7 +1,7 @@
 """Vector neurons on the edges from each point to its nearest neighbours.
 
 The maps q_ij and k_ij of a pair (x_j - x_i, x_i) are sums of one part for each end, so points are mapped, not edges. On
-a CPU the vectors of edges are never all in memory (`chosen_edges`).
+a CPU the vectors of edges are not all in memory (`chosen_edges`), unless compilers or torch.func decide what to keep.
 """
 
 import torch
@@ -39,7 +39,7 @@ class EdgeConvolution(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None, scalars: Tensor | None = None) -> Tensor:
         if in_blocks(x):
-            return self._looking(x, mask, scalars)
+            return self._block_by_block(x, mask, scalars)
         index, edges = nearest(x.detach(), mask, self.neighbours)
         if index is not None:
             index = _among_all(index)
@@ -51,8 +51,8 @@ class EdgeConvolution(nn.Module):
             vectors = 2 * torch.sigmoid(numbers + self.factor.bias) * vectors
         return self.pool(vectors, edges)
 
-    def _looking(self, x: Tensor, mask: Tensor | None, scalars: Tensor | None) -> Tensor:
-        """The same where numbers may be looked at without waiting for them."""
+    def _block_by_block(self, x: Tensor, mask: Tensor | None, scalars: Tensor | None) -> Tensor:
+        """The same, of a few rows at a time."""
         index, real = nearest(x.detach(), mask, self.neighbours, all_pairs=0)
         assert index is not None
         assert real is not None

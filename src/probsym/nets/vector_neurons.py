@@ -114,15 +114,12 @@ class VectorMaxPool(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         with torch.no_grad():
-            share = self.shares((x * self.direction(x)).sum(0), (x * x).sum(0).sqrt(), mask)
+            taken = self.taken((x * self.direction(x)).sum(0), (x * x).sum(0).sqrt(), mask)
+            share = shares(taken, x.dtype)
         return (share * x).sum(1)
 
-    def shares(self, products: Tensor, lengths: Tensor, mask: Tensor | None) -> Tensor:
-        """The part of each x_j in the result, from its product and a bound of its length, all (m, ..., channels)."""
-        return shares(self.taken(products, lengths, mask), lengths.dtype)
-
     def taken(self, products: Tensor, lengths: Tensor, mask: Tensor | None) -> Tensor:
-        """Which x_j have the largest product, up to what rounding does to vectors so long."""
+        """Which x_j have the largest product, up to what rounding does to vectors so long, all (m, ..., channels)."""
         if mask is not None:
             real = mask.unsqueeze(-1)
             products, lengths = torch.where(real, products, -torch.inf), torch.where(real, lengths, 0)

@@ -105,9 +105,9 @@ class VNDGCNN(RemembersArguments, nn.Module):
 
     def _features(self, x: Tensor, scalars: Tensor | None, mask: Tensor | None, draws: bool) -> Features:
         if scalars is not None:
-            many = max(x.shape[1], scalars.shape[1])
-            x = x.expand(-1, many, *x.shape[2:])
-            scalars = scalars.expand(-1, many, -1, -1).flatten(0, 1)
+            count = max(x.shape[1], scalars.shape[1])
+            x = x.expand(-1, count, *x.shape[2:])
+            scalars = scalars.expand(-1, count, -1, -1).flatten(0, 1)
         shape, n = x.shape[: 2 if draws else 1], x.shape[2]
         real = None
         if mask is not None:
@@ -151,8 +151,8 @@ class VNDGCNN(RemembersArguments, nn.Module):
             )
         if not tensors:
             return None
-        draws = max(tensor.shape[1] for tensor in tensors)
-        return torch.cat([tensor.expand(-1, draws, -1, -1) for tensor in tensors], dim=-1)
+        count = max(tensor.shape[1] for tensor in tensors)
+        return torch.cat([tensor.expand(-1, count, -1, -1) for tensor in tensors], dim=-1)
 
     def _drop(self, x: Tensor) -> Tensor:
         """Drop whole vectors: a part of one would not rotate with the rest."""

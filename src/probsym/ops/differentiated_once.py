@@ -5,8 +5,8 @@ from torch import Tensor
 from probsym.ops.refused_gradient import refused_gradient
 
 
-def differentiated_once(what: str, found: tuple[Tensor, ...], *sources: Tensor) -> tuple[Tensor, ...]:
-    """What a backward pass found, as it is; where it is to be differentiated again, that is refused by name.
+def differentiated_once(what: str, gradients: tuple[Tensor, ...], *sources: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of a backward pass, as they are; where it is to be differentiated again, that is refused by name.
 
     `sources` are the tensors that it was made from.
     """
@@ -14,4 +14,4 @@ def differentiated_once(what: str, found: tuple[Tensor, ...], *sources: Tensor) 
         f"Expected {what} to be differentiated once (got a second derivative in the scores of a sort, which is "
         "not there; derivatives in the inputs, and then in the scores, are)"
     )
-    return refused_gradient(message, found, *sources)
+    return refused_gradient(message, gradients, *sources)

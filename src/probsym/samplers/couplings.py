@@ -65,13 +65,13 @@ def check_coupling(name: str, sampler: Sampler, signature: Signature) -> str:
         raise RangeError(f"Expected coupling to be one of {', '.join(COUPLINGS)} (got {name!r})")
     if name == "stratified":
         if not sampler.draws_elements:
-            actual = type(sampler).__name__
-            raise RangeError(f"Expected a sampler of uniform elements for coupling 'stratified' (got {actual})")
+            kind = type(sampler).__name__
+            raise RangeError(f"Expected a sampler of uniform elements for coupling 'stratified' (got {kind})")
         groups = signature.groups.values()
         if not any(group.linear.stratifies for group in groups):
-            actual = ", ".join(repr(group) for group in groups) or "none"
+            bound = ", ".join(repr(group) for group in groups) or "none"
             raise GroupError(
-                f"Expected a finite group or rotations of at most 3 dimensions for coupling 'stratified' (got {actual})"
+                f"Expected a finite group or rotations of at most 3 dimensions for coupling 'stratified' (got {bound})"
             )
     elif name != INDEPENDENT:
         sampler.noise_laws(signature)

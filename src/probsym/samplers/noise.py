@@ -47,10 +47,10 @@ class Noise(NamedTuple):
         return tensors
 
     @staticmethod
-    def from_named(found: Mapping[str, Tensor]) -> Noise:
+    def from_named(tensors: Mapping[str, Tensor]) -> Noise:
         """What `named` gives, as noise again."""
         fields: dict[str, dict[str, Tensor]] = {field: {} for field in Noise._fields}
-        for name, tensor in found.items():
+        for name, tensor in tensors.items():
             field, _, key = name.partition(".")
             fields[field][key] = tensor
         inputs = tuple(fields.pop("inputs").values())

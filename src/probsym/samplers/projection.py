@@ -72,17 +72,17 @@ def _without_trace(net: Callable[..., Any], device: torch.device) -> Iterator[No
         buffer.data.copy_(value)  # past autograd, which would take it for a change of what the first call has read
 
 
-def by_axis(batch: Batch, found: object, draws: int) -> dict[str, Tensor]:
+def by_axis(batch: Batch, returned: object, draws: int) -> dict[str, Tensor]:
     """The features of every bound axis, (B, draws, ...) in at least float32, checked."""
     groups = batch.groups
-    if isinstance(found, Tensor):
+    if isinstance(returned, Tensor):
         fields = sorted({feature_field(group) for group in groups.values()})
         if len(groups) != 1:
             raise SignatureError(f"Expected the net to return Features with {fields} (got one tensor)")
-        found = Features.join({fields[0]: found})
-    if not isinstance(found, Features):
-        raise SignatureError(f"Expected the net to return a tensor or Features (got {type(found).__name__})")
-    return {key: _checked(batch, key, _pick(batch, found, key), draws) for key in groups}
+        returned = Features.join({fields[0]: returned})
+    if not isinstance(returned, Features):
+        raise SignatureError(f"Expected the net to return a tensor or Features (got {type(returned).__name__})")
+    return {key: _checked(batch, key, _pick(batch, returned, key), draws) for key in groups}
 
 
 def project(
