@@ -4,7 +4,7 @@ The recipes themselves are in `lab.recipes`, and a test holds these names to the
 """
 
 METHODS = "ga", "fa", "canonical", "ps"
-FROM_HAAR = *METHODS, "from-haar"
+PARTICLES = *METHODS, "from-haar", "ga-best", "ps-best"
 GRAPHS = (
     *(f"{base}-{method}" for base in ("mlp", "gin-id") for method in (*METHODS[:-1], "ps-fixed-noise", "ps")),
     "gin",
@@ -20,7 +20,7 @@ BY_TASK: dict[str, tuple[str, ...]] = {
     "exp-classify": GRAPHS,
     "graph8c": (*GRAPHS, "gin-sum", "gcn-sum"),
     "exp": (*GRAPHS, "gin-sum", "gcn-sum"),
-    "nbody": (*(f"{base}-{method}" for base in ("transformer", "gnn") for method in FROM_HAAR), "egnn"),
+    "nbody": (*(f"{base}-{method}" for base in ("transformer", "gnn") for method in PARTICLES), "egnn"),
     "pattern": (*(f"{base}-{method}" for base in VITS for method in METHODS), *(f"{base}-ps" for base in TEXTS)),
     "peptides-func": MOLECULES,
     "peptides-struct": MOLECULES,
