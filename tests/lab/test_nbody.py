@@ -9,7 +9,7 @@ from probsym import Symmetrized, testing
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples
 from probsym.lab.recipe import Recipe
-from probsym.lab.recipes.nbody import BEST, METHODS, RECIPES, SOFTENING, NBody, RelativeMotion
+from probsym.lab.recipes.nbody import METHODS, READING_MOTION, RECIPES, SOFTENING, NBody, RelativeMotion
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
 from probsym.nets import edge_convolution, vector_neurons, vn_dgcnn
@@ -78,7 +78,7 @@ def test_calm_systems_are_those_that_are_not_chaotic(monkeypatch: pytest.MonkeyP
 
 
 def test_there_is_a_recipe_for_every_base_and_method() -> None:
-    methods = (*METHODS, *(f"{method}-best" for method in BEST))
+    methods = (*METHODS, *(f"{method}-motion" for method in READING_MOTION))
     assert set(NAMES) == {f"nbody/{base}-{method}" for base in ("transformer", "gnn") for method in methods}
 
 
@@ -131,13 +131,13 @@ def test_parameters_are_those_of_the_paper() -> None:
 def test_transformers_predict_displacements_that_are_added_after_the_average() -> None:
     for name, recipe in NAMES.items():
         model = recipe.build(recipe.settings)
-        assert model.residual == (0 if "transformer" in name or "best" in name else None)
+        assert model.residual == (0 if "transformer" in name or "motion" in name else None)
 
 
-def test_the_best_rows_read_how_pairs_move() -> None:
+def test_some_bases_read_how_pairs_move() -> None:
     """Each feature for one pair, by hand."""
     for name, recipe in NAMES.items():
-        assert isinstance(recipe.build(recipe.settings).base, RelativeMotion) == name.endswith("-best")
+        assert isinstance(recipe.build(recipe.settings).base, RelativeMotion) == name.endswith("-motion")
     position, velocity = torch.zeros(1, 5, 3), torch.zeros(1, 5, 3)
     position[0, 1, 0], velocity[0, 1], velocity[0, 2, 1] = 2.0, torch.tensor([3.0, 4.0, 0.0]), 1.0
     charges, squares = torch.full((1, 5, 5), -1.0), (position.unsqueeze(1) - position.unsqueeze(2)).square().sum(-1)
@@ -157,12 +157,12 @@ def test_the_best_rows_read_how_pairs_move() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["nbody/transformer-ps", "nbody/gnn-ps", "nbody/transformer-ps-best", "nbody/gnn-ps-best"]
+    "name", ["nbody/transformer-ps", "nbody/gnn-ps", "nbody/transformer-ps-motion", "nbody/gnn-ps-motion"]
 )
 def test_a_base_can_have_dropout(name: str) -> None:
     recipe = NAMES[name]
     model = recipe.build(replace(recipe.settings, base_dropout=0.3))
-    base = model.base.base if name.endswith("-best") else model.base
+    base = model.base.base if name.endswith("-motion") else model.base
     assert base.arguments["dropout"] == 0.3
 
 
@@ -170,8 +170,7 @@ def test_draws_are_those_of_the_paper() -> None:
     for recipe in NAMES.values():
         model = recipe.build(recipe.settings)
         single = recipe.name.endswith(("canonical", "fa"))
-        training = 1 if recipe.name.endswith("-best") else 20
-        assert (model.samples, model.eval_samples) == ((1, 1) if single else (training, 20))
+        assert (model.samples, model.eval_samples) == ((1, 1) if single else (20, 20))
         draws = (20, (200,)) if "gnn" in recipe.name and "egnn" not in recipe.name else (200, (20,))
         assert (recipe.settings.test_samples, recipe.settings.also_test_samples) == draws
 

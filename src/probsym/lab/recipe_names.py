@@ -4,7 +4,7 @@ The recipes themselves are in `lab.recipes`, and a test holds these names to the
 """
 
 METHODS = "ga", "fa", "canonical", "ps"
-PARTICLES = *METHODS, "from-haar", "ga-best", "ps-best"
+PARTICLES = *METHODS, "from-haar", "ga-motion", "ps-motion"
 GRAPHS = (
     *(f"{base}-{method}" for base in ("mlp", "gin-id") for method in (*METHODS[:-1], "ps-fixed-noise", "ps")),
     "gin",

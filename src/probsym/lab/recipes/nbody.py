@@ -191,13 +191,12 @@ def _egnn(settings: Settings) -> nn.Module:
 
 
 METHODS = ("ga", "fa", "canonical", "ps", "from-haar")
-BEST = ("ga", "ps")
-"""Methods that also have a row beyond the paper, with what was best in validation."""
-RECIPES = [Recipe("nbody/egnn", NBody, _egnn, SETTINGS)]
-for base, build, settings in (("transformer", _transformer, SETTINGS), ("gnn", _gnn, GNN_SETTINGS)):
-    best = replace(settings, samples=1, averaging=0.9997)
-    RECIPES += [Recipe(f"nbody/{base}-{method}", NBody, partial(build, method=method), settings) for method in METHODS]
-    RECIPES += [
-        Recipe(f"nbody/{base}-{method}-best", NBody, partial(build, method=method, motion=True), best)
-        for method in BEST
-    ]
+READING_MOTION = ("ga", "ps")
+"""Methods with a second row, which the paper has not: their base reads relative motion."""
+RECIPES = [
+    Recipe(f"nbody/{base}-{method}{ending}", NBody, partial(build, method=method, motion=bool(ending)), settings)
+    for base, build, settings in (("transformer", _transformer, SETTINGS), ("gnn", _gnn, GNN_SETTINGS))
+    for ending, methods in (("", METHODS), ("-motion", READING_MOTION))
+    for method in methods
+]
+RECIPES.append(Recipe("nbody/egnn", NBody, _egnn, SETTINGS))
