@@ -70,6 +70,21 @@ def test_only_training_has_noise_on_its_inputs(monkeypatch: pytest.MonkeyPatch) 
     assert len(seen) == 1
 
 
+def test_large_errors_may_count_linearly_in_training_alone() -> None:
+    output, targets = torch.tensor([0.05, -0.3]), torch.zeros(2)
+    wanted = torch.tensor([0.05**2, 2 * 0.1 * 0.3 - 0.1**2]).mean()
+    torch.testing.assert_close(NBody().huber_loss(output, targets, 0.1), wanted)
+    losses = {}
+    for bound in (0.0, 0.1):
+        recipe = replace(NAMES["nbody/gnn-ga"], task=Few)
+        settings = replace(recipe.settings, batch_size=4, samples=2, eval_samples=2, huber=bound)
+        engine = make_engine(recipe, settings, make_fabric(Options("cpu")), seed=0)
+        valid = engine.evaluate(engine.data.valid, 0, "valid")["loss"]
+        losses[bound] = engine.train_step(torch.arange(4), 0, 0)[1].item(), valid
+    assert losses[0.0][1] == losses[0.1][1]
+    assert losses[0.0][0] > losses[0.1][0] > 0
+
+
 def test_calm_systems_are_those_that_are_not_chaotic(monkeypatch: pytest.MonkeyPatch) -> None:
     chaotic = {"train": torch.tensor([True]), "test": torch.tensor([False, True, False])}
     monkeypatch.setattr("probsym.lab.recipes.nbody.nbody_chaos", lambda show: chaotic)

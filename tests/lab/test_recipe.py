@@ -76,9 +76,10 @@ def test_settings_that_make_no_sense_are_refused(tmp_path: Path, pair: str) -> N
         run_quietly(PS, tmp_path, changes=["epochs=1", pair])
 
 
-def test_noise_is_refused_where_no_inputs_can_have_it(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"Expected input_noise to be 0 for .*0\.1"):
-        run_quietly(PS, tmp_path, changes=["epochs=1", "input_noise=0.1"])
+@pytest.mark.parametrize("name", ["input_noise", "huber"])
+def test_what_a_task_has_not_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RecipeError, match=rf"Expected {name} to be 0 for .*0\.1"):
+        run_quietly(PS, tmp_path, changes=["epochs=1", f"{name}=0.1"])
 
 
 @pytest.mark.parametrize(

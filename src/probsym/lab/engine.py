@@ -240,7 +240,9 @@ class Engine:
         """The total loss, its entropy over this process' part of the batch, and the task's own, over all of it."""
         with self.fabric.autocast():
             output, entropy = self.outputs(batch, noise)
-            own = self.task.loss(gathered(output) if self.world > 1 else output, targets)
+            output = gathered(output) if self.world > 1 else output
+            bound = self.settings.huber
+            own = self.task.huber_loss(output, targets, bound) if bound else self.task.loss(output, targets)
             total = own if entropy is None else own + self.settings.entropy * entropy
         return torch.stack([total.float(), own.float()])
 

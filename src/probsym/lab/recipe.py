@@ -54,6 +54,8 @@ class Settings:
     """Inside the base, where the recipe's has any."""
     input_noise: float = 0.0
     """Deviation of noise on the inputs in training, for tasks whose inputs can have any."""
+    huber: float = 0.0
+    """Errors larger than this count linearly in the training loss, for tasks that square them; 0 to square all."""
     averaging: float = 0.0
     """Decay of an exponential moving average of the weights, for each step; 0 for none.
 
@@ -153,6 +155,10 @@ class Task(ABC):
     def disturbed(self, batch: Examples, deviation: float, generator: torch.Generator) -> Examples:
         """The batch with noise on its inputs; refused unless the task says on which."""
         raise RecipeError(f"Expected input_noise to be 0 for {self.name}, whose inputs can have none (got {deviation})")
+
+    def huber_loss(self, output: Tensor, targets: Tensor, bound: float) -> Tensor:
+        """The loss with errors larger than the bound counted linearly; refused unless the task squares errors."""
+        raise RecipeError(f"Expected huber to be 0 for {self.name}, whose loss squares no errors (got {bound})")
 
     def test_parts(self) -> dict[str, Tensor]:
         """Parts of the test set that are worth a look of their own, by name, each as booleans over it."""

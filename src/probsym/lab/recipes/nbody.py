@@ -11,6 +11,7 @@ from typing import TypeVar
 import torch
 from rich.console import Console
 from torch import Tensor, nn
+from torch.nn.functional import huber_loss
 
 from probsym import bases, groups, nets, samplers
 from probsym._internal.progress import Show
@@ -62,6 +63,9 @@ class NBody(Task):
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         return (output - targets).square().mean()
+
+    def huber_loss(self, output: Tensor, targets: Tensor, bound: float) -> Tensor:
+        return 2 * huber_loss(output, targets, delta=bound)  # of small errors, the square
 
     def losses(self, output: Tensor, targets: Tensor) -> Tensor:
         return (output - targets).square().flatten(1).mean(1)
