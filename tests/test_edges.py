@@ -215,6 +215,20 @@ def test_the_gradient_of_scores_that_rename_nodes_is_refused(sampler: Callable[[
     model(x, pairs).sum().backward()
 
 
+def test_other_gradients_than_that_of_scores_are_there() -> None:
+    """Forces, and gradients of the base, though the net could be trained."""
+    x, pairs = graph()
+    model = Symmetrized(Sums(), "n c, n n -> ", {"n": S}, samplers.Learned(gin(), reads=(0, 1))).double().eval()
+    edges, live = EdgeList.from_dense(pairs), x.clone().requires_grad_()
+    wanted, found = (torch.autograd.grad(model(live, given, seed=1).sum(), live) for given in (pairs, edges))
+    assert_close(found, wanted)
+    assert wanted[0].abs().max() > 0
+    assert_close(torch.func.grad(lambda x: model(x, edges, seed=1).sum())(x), wanted[0])
+    asked = list(model.base.parameters())
+    wanted, found = (torch.autograd.grad(model(x, given, seed=1).sum(), asked) for given in (pairs, edges))
+    assert_close(found, wanted)
+
+
 NAMES = {"n": S}
 
 

@@ -221,6 +221,24 @@ def test_functional_call(row: Row) -> None:
     torch.testing.assert_close(tuple(grad(loss)(trained(model)).values()), wanted)
 
 
+@pytest.mark.parametrize("row", TRANSFORMED)
+def test_forces_in_a_loss(row: Row) -> None:
+    """A gradient in the parameters of one in the inputs, which the sorts relax for the outer one alone."""
+    model, inputs, mask, noise = fixed(row)
+    parameters = {name: one for name, one in model.named_parameters() if one.requires_grad}
+
+    def energy(some: dict[str, Tensor], x: Tensor) -> Tensor:
+        return functional_call(model, some, (x, *inputs[1:]), {"mask": mask, "noise": noise}).square().sum()
+
+    def loss(some: dict[str, Tensor]) -> Tensor:
+        return grad(energy, argnums=1)(some, inputs[0]).square().sum()
+
+    live = inputs[0].clone().requires_grad_()
+    (force,) = torch.autograd.grad(energy(parameters, live), live, create_graph=True)
+    wanted = torch.autograd.grad(force.square().sum(), list(parameters.values()), materialize_grads=True)
+    torch.testing.assert_close(tuple(grad(loss)(trained(model)).values()), wanted)
+
+
 @pytest.mark.parametrize("row", MAPPED)
 def test_vmap(row: Row) -> None:
     """One item at a time, and gradients of the items: both ways round, as `needs_gradient` must see through."""

@@ -66,8 +66,8 @@ class Symmetrized(Saved, nn.Module):
             averaged as a vector, without the centroid, which comes with the input. Adding the input inside the base
             instead gives the same output but a different gradient: it then passes through two sorts, whose
             straight-through gradients do not cancel.
-        output_keys: which entries are the outputs, for a base that returns a mapping such as a ModelOutput, or a
-            dataclass; all entries in their order if None.
+        output_keys: which entries are the outputs, for a base that returns a mapping such as a ModelOutput, a
+            dataclass or a named tuple; all entries in their order if None.
         mask_argument: the name of the base's mask argument, such as "attention_mask".
 
     The base must not modify its inputs in place: they may be the caller's own tensors.
@@ -127,6 +127,11 @@ class Symmetrized(Saved, nn.Module):
         self._call = BaseCall.of(base, self.output_keys, mask_argument)
         for doubt in doubts(base, self.signature, self.sampler, self.samples, self.eval_samples):
             warnings.warn(doubt, stacklevel=2)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "base" and "_call" in vars(self):  # another base may be called in another way
+            self._call = BaseCall.of(value, self.output_keys, self.mask_argument)
+        super().__setattr__(name, value)
 
     def extra_repr(self) -> str:
         groups = ", ".join(f"{key!r}: {group!r}" for key, group in self.signature.groups.items())

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -126,3 +126,52 @@ def test_masks_that_would_not_arrive_are_refused() -> None:
     model = Symmetrized(lambda x, mask=None: x, "n -> n", S)
     with pytest.raises(SignatureError, match=r"Expected mask= rather than extra\['mask'\]"):
         model(torch.randn(2, 3), extra={"mask": 5})
+
+
+class Pair(NamedTuple):
+    first: Tensor
+    second: Tensor
+
+
+def test_entries_of_named_tuples_can_be_chosen() -> None:
+    x, y = torch.zeros(1), torch.ones(1)
+    assert as_outputs(Pair(x, y), None, 2) == (x, y)
+    assert as_outputs(Pair(x, y), ("second",), 1) == (y,)
+    with pytest.raises(SignatureError, match=r"'third', which output_keys names \(got first, second\)"):
+        as_outputs(Pair(x, y), ("third",), 1)
+
+
+def test_another_base_is_called_in_its_own_way() -> None:
+    class Masked(nn.Module):
+        def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+            return x.sum(1) * mask.sum(1, keepdim=True)
+
+    class Plain(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.sum(1)
+
+    x, mask = torch.ones(2, 3, 4), torch.tensor([[True, True, False], [True, True, True]])
+    model = Symmetrized(Plain(), "n c -> c", S)
+    assert model(x, mask=mask)[:, 0].tolist() == [2, 3]
+    model.base = Masked()
+    assert model(x, mask=mask)[:, 0].tolist() == [4, 9]
+    model.base = Plain()
+    assert model(x, mask=mask)[:, 0].tolist() == [2, 3]
+    named = Symmetrized(Masked(), "n c -> c", S, mask_argument="mask")
+    named.mask_argument = "real"
+    with pytest.raises(SignatureError, match="Expected a base that takes 'real'"):
+        named.base = Plain()
+    assert isinstance(named.base, Masked)
+
+
+def test_a_mask_that_a_base_takes_by_another_name_is_not_dropped_in_silence() -> None:
+    class Tokens(nn.Module):
+        def forward(self, x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+            return x
+
+    x, mask = torch.ones(2, 3, 4), torch.ones(2, 3, dtype=torch.bool)
+    model = Symmetrized(Tokens(), "n c -> n c", S)
+    model(x)
+    with pytest.warns(UserWarning, match="Expected mask_argument='attention_mask'"):
+        model(x, mask=mask)
+    Symmetrized(Tokens(), "n c -> n c", S, mask_argument="attention_mask")(x, mask=mask)

@@ -276,6 +276,7 @@ def test_functions_that_hide_modules_are_found() -> None:
         Symmetrized(closed, "n -> n", {"n": groups.S()})
 
 
+@pytest.mark.filterwarnings("ignore:Expected mask_argument='attention_mask'")
 @pytest.mark.parametrize("takes", [True, False])
 def test_masks_go_by_the_name_that_the_base_has_for_them(takes: bool) -> None:
     seen = []

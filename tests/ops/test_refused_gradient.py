@@ -11,6 +11,7 @@ def test_only_a_gradient_that_the_sources_want_is_refused() -> None:
     assert (y.tolist(), z.tolist()) == ([2.0, 4.0], [3.0, 6.0])
     with pytest.raises(DerivativeError, match=r"^Expected this \(got that\)$"):
         y.sum().backward()
+    assert torch.autograd.grad(y.sum() + z.sum(), x)[0].tolist() == [5.0, 5.0]
     (free,) = refused_gradient("", (2 * x,), source.detach())
     free.sum().backward()
     assert x.grad is not None

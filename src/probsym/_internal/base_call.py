@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from probsym._internal.callables import takes_mask
+from probsym._internal.callables import parameter_names, takes_mask
 from probsym._internal.recomputed import can_recompute, recomputed
 from probsym.errors import SignatureError
 from probsym.ops.edge_list import EdgeList
+from probsym.ops.transforms import traced
 from probsym.signature import Term
 
 if TYPE_CHECKING:
@@ -28,12 +30,14 @@ class BaseCall:
         mask_argument: what the base calls its mask.
         takes_mask: whether it takes one.
         takes_none: whether it is also told so where there is no mask.
+        other_mask: an argument that seems to be for a mask, if it takes none by that name.
     """
 
     output_keys: tuple[str, ...] | None
     mask_argument: str
     takes_mask: bool
     takes_none: bool
+    other_mask: str | None
 
     @staticmethod
     def of(base: Callable[..., Any], output_keys: tuple[str, ...] | None, mask_argument: str) -> BaseCall:
@@ -43,7 +47,8 @@ class BaseCall:
             raise SignatureError(
                 f"Expected a base that takes {mask_argument!r}, its mask_argument (got one that does not)"
             )
-        return BaseCall(output_keys, mask_argument, takes, none)
+        other = None if takes else next((name for name in parameter_names(base) if "mask" in name), None)
+        return BaseCall(output_keys, mask_argument, takes, none, other)
 
     def values(
         self, base: Callable[..., Any], batch: Batch, draw: Draw, extra: Mapping[str, Any] | None, again: bool
@@ -73,6 +78,12 @@ class BaseCall:
             else value
             for name, value in extra.items()
         }
+        if self.other_mask is not None and batch.mask_names is not None and not traced():
+            warnings.warn(
+                f"Expected mask_argument={self.other_mask!r} for a base that takes its mask by that name (got "
+                f"{self.mask_argument!r}, so it is called without a mask)",
+                stacklevel=2,
+            )
         if self.takes_none if batch.mask_names is None else self.takes_mask:
             name = self.mask_argument
             if name in options:
@@ -91,7 +102,9 @@ def as_outputs(returned: Any, keys: Sequence[str] | None, count: int) -> tuple[T
     >>> as_outputs({"loss": torch.zeros(()), "logits": torch.ones(2)}, ["logits"], 1)
     (tensor([1., 1.]),)
     """
-    if isinstance(returned, Tensor | EdgeList):  # the latter a dataclass, which is refused as an output
+    if keys is not None and isinstance(returned, tuple) and hasattr(returned, "_asdict"):
+        named = returned._asdict()
+    elif isinstance(returned, Tensor | EdgeList):  # the latter a dataclass, which is refused as an output
         named = None
     elif isinstance(returned, Mapping):
         named = {str(name): value for name, value in returned.items() if value is not None}

@@ -21,14 +21,19 @@ def takes_mask(function: Callable[..., Any], *, given: bool = True, name: str = 
     >>> takes_mask(lambda x, mask=None: x), takes_mask(lambda x: x)
     (True, False)
     """
-    for inner in ("_orig_mod", "module"):
-        wrapped = getattr(function, inner, None)
-        if isinstance(wrapped, nn.Module) and _passes_on(function):
-            return takes_mask(wrapped, given=given, name=name)
-    parameters = _parameters(function)
+    parameters = _parameters(_unwrapped(function))
     return name in parameters or (
         given and any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
     )
+
+
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of what a module or function takes, wrapped or not.
+
+    >>> parameter_names(nn.Linear(2, 2))
+    ('input',)
+    """
+    return tuple(_parameters(_unwrapped(function)))
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
@@ -45,6 +50,14 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     except ValueError:  # some builtins have no signature
         return True
     return True
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    for inner in ("_orig_mod", "module"):
+        wrapped = getattr(function, inner, None)
+        if isinstance(wrapped, nn.Module) and _passes_on(function):
+            return _unwrapped(wrapped)
+    return function
 
 
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

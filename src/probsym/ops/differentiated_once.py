@@ -14,4 +14,4 @@ def differentiated_once(what: str, gradients: tuple[Tensor, ...], *sources: Tens
         f"Expected {what} to be differentiated once (got a second derivative in the scores of a sort, which is "
         "not there; derivatives in the inputs, and then in the scores, are)"
     )
-    return refused_gradient(message, gradients, *sources)
+    return refused_gradient(message, tuple(gradient.detach() for gradient in gradients), *sources)

@@ -10,7 +10,9 @@ from probsym.ops.transforms import needs_gradient
 
 
 def refused_gradient(message: str, tensors: tuple[Tensor, ...], *sources: Tensor) -> tuple[Tensor, ...]:
-    """The tensors unchanged; if one of the sources needs a gradient, a backward pass raises `DerivativeError`.
+    """The tensors unchanged; a backward pass that goes through them to one of the sources raises `DerivativeError`.
+
+    Gradients for anything else are as before.
 
     >>> (y,) = refused_gradient("Expected no gradient (got one)", (torch.ones(2),), torch.ones(2, requires_grad=True))
     >>> try:
@@ -21,21 +23,19 @@ def refused_gradient(message: str, tensors: tuple[Tensor, ...], *sources: Tensor
     """
     if not needs_gradient(*sources):
         return tensors
-    guarded: tuple[Tensor, ...] = _Refused.apply(
-        message, len(tensors), *(tensor.detach() for tensor in tensors), *sources
-    )
-    return guarded
+    # a zero beside each tensor, made of the sources alone: whoever asks for other gradients never comes by
+    return tuple(tensor + _Refused.apply(message, tensor.dtype, *sources) for tensor in tensors)
 
 
 class _Refused(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(message: str, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(tensor.clone() for tensor in tensors[:count])
+    def forward(message: str, dtype: torch.dtype, *sources: Tensor) -> Tensor:
+        return sources[0].new_zeros((), dtype=dtype)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.message = inputs[0]
 
     @staticmethod

@@ -13,7 +13,7 @@ from probsym.ops.differentiated_once import differentiated_once
 from probsym.ops.moments import moments
 from probsym.ops.precision import at_least_float32
 from probsym.ops.sinkhorn import sinkhorn
-from probsym.ops.transforms import fold_rows
+from probsym.ops.transforms import fold_rows, needs_gradient
 
 
 class Settings(NamedTuple):
@@ -132,12 +132,13 @@ class _StraightThrough(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *kernel = ctx.saved_tensors
-        if not any(ctx.needs_input_grad[1:5]):
-            return gradients[0], *(None for _ in range(7))
-        relaxation_gradients = _dense_gradients if ctx.low is not None else _kernel_gradients
         moved = gradients[0]
-        if torch.is_grad_enabled():  # to be differentiated again: what x gets depends on the relaxation as well
+        # to be differentiated again, here or by an outer transform: what x gets depends on the relaxation as well
+        if needs_gradient(*kernel):
             moved = _StraightThrough.apply(moved, *kernel, ctx.axes, not ctx.outwards, ctx.low)
+        if not any(ctx.needs_input_grad[1:5]):
+            return moved, *(None for _ in range(7))
+        relaxation_gradients = _dense_gradients if ctx.low is not None else _kernel_gradients
         return moved, *relaxation_gradients(x, gradients[0], kernel, ctx), None, None, None
 
 
