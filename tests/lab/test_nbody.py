@@ -94,7 +94,8 @@ def test_calm_systems_are_those_that_are_not_chaotic(monkeypatch: pytest.MonkeyP
 
 def test_there_is_a_recipe_for_every_base_and_method() -> None:
     methods = (*METHODS, *(f"{method}-motion" for method in READING_MOTION))
-    assert set(NAMES) == {f"nbody/{base}-{method}" for base in ("transformer", "gnn") for method in methods}
+    both = {f"nbody/{base}-{method}" for base in ("transformer", "gnn") for method in methods}
+    assert set(NAMES) == both | {"nbody/gnn-ps-best"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -146,13 +147,13 @@ def test_parameters_are_those_of_the_paper() -> None:
 def test_transformers_predict_displacements_that_are_added_after_the_average() -> None:
     for name, recipe in NAMES.items():
         model = recipe.build(recipe.settings)
-        assert model.residual == (0 if "transformer" in name or "motion" in name else None)
+        assert model.residual == (0 if "transformer" in name or name.endswith(("-motion", "-best")) else None)
 
 
 def test_some_bases_read_how_pairs_move() -> None:
     """Each feature for one pair, by hand."""
     for name, recipe in NAMES.items():
-        assert isinstance(recipe.build(recipe.settings).base, RelativeMotion) == name.endswith("-motion")
+        assert isinstance(recipe.build(recipe.settings).base, RelativeMotion) == name.endswith(("-motion", "-best"))
     position, velocity = torch.zeros(1, 5, 3), torch.zeros(1, 5, 3)
     position[0, 1, 0], velocity[0, 1], velocity[0, 2, 1] = 2.0, torch.tensor([3.0, 4.0, 0.0]), 1.0
     charges, squares = torch.full((1, 5, 5), -1.0), (position.unsqueeze(1) - position.unsqueeze(2)).square().sum(-1)
@@ -177,7 +178,7 @@ def test_some_bases_read_how_pairs_move() -> None:
 def test_a_base_can_have_dropout(name: str) -> None:
     recipe = NAMES[name]
     model = recipe.build(replace(recipe.settings, base_dropout=0.3))
-    base = model.base.base if name.endswith("-motion") else model.base
+    base = model.base.base if name.endswith(("-motion", "-best")) else model.base
     assert base.arguments["dropout"] == 0.3
 
 
@@ -185,7 +186,8 @@ def test_draws_are_those_of_the_paper() -> None:
     for recipe in NAMES.values():
         model = recipe.build(recipe.settings)
         single = recipe.name.endswith(("canonical", "fa"))
-        assert (model.samples, model.eval_samples) == ((1, 1) if single else (20, 20))
+        training = 1 if recipe.name.endswith("-best") else 20
+        assert (model.samples, model.eval_samples) == ((1, 1) if single else (training, 20))
         draws = (20, (200,)) if "gnn" in recipe.name and "egnn" not in recipe.name else (200, (20,))
         assert (recipe.settings.test_samples, recipe.settings.also_test_samples) == draws
 

@@ -45,6 +45,8 @@ SETTINGS = Settings(
     averaging=0.999,
 )
 GNN_SETTINGS = replace(SETTINGS, test_samples=20, also_test_samples=(200,))
+BEST_SETTINGS = replace(GNN_SETTINGS, samples=1, huber=0.1, base_dropout=0.05)
+"""Beyond the paper: what was best in validation (docs/particles.md)."""
 
 
 class NBody(Task):
@@ -203,4 +205,7 @@ RECIPES = [
     for ending, methods in (("", METHODS), ("-motion", READING_MOTION))
     for method in methods
 ]
-RECIPES.append(Recipe("nbody/egnn", NBody, _egnn, SETTINGS))
+RECIPES += [
+    Recipe("nbody/gnn-ps-best", NBody, partial(_gnn, method="ps", motion=True), BEST_SETTINGS),
+    Recipe("nbody/egnn", NBody, _egnn, SETTINGS),
+]
