@@ -53,6 +53,22 @@ def test_masks_by_name() -> None:
     torch.testing.assert_close(program(*given, mask=masks, noise=noise.named()), model(*given, mask=masks, noise=noise))
 
 
+class Timed(nn.Module):
+    def forward(self, x: torch.Tensor, time: torch.Tensor, scale: torch.Tensor, power: int) -> torch.Tensor:
+        return scale * x[:, 0] * time.unsqueeze(1) ** power
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_further_arguments_of_the_base(count: int) -> None:
+    model, x = Symmetrized(Timed(), "n c -> c", {"n": S}, samples=3).eval(), torch.randn(5, 4, 2)
+    noise, extra = model.noise(x), {"time": torch.rand(5), "scale": torch.tensor(2.0), "power": 2}
+    few = {**extra, "time": extra["time"][:count]}
+    program = export.program(model, x[:count], noise=noise.rows(0, count), extra=few).module()
+    extra["scale"] = torch.tensor(3.0)
+    found = program(x, noise=noise.named(), extra=extra)
+    torch.testing.assert_close(found, model(x, noise=noise, extra=extra))
+
+
 class Counts(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x[:, 0] + torch.zeros(len(x), 1)
@@ -68,6 +84,11 @@ def test_bases_that_take_the_length_of_a_batch_are_traced_strictly() -> None:
 def test_models_in_training_are_refused() -> None:
     with pytest.raises(TracingError, match="evaluation mode"):
         export.program(first_item().train(), torch.randn(2, 5, 2))
+
+
+def test_other_modules_are_refused() -> None:
+    with pytest.raises(TracingError, match=r"Expected a Symmetrized model to export \(got Linear\)"):
+        export.program(nn.Linear(2, 2), torch.zeros(1, 2))  # type: ignore[arg-type]
 
 
 def test_without_onnxscript_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,10 +30,16 @@ class Exportable(nn.Module):
         super().__init__()
         self.model, self.samples, self.coupling = model, samples, coupling
 
-    def forward(self, *inputs: Tensor, mask: Mask | None = None, noise: Mapping[str, Tensor] | None = None) -> Any:
+    def forward(
+        self,
+        *inputs: Tensor,
+        mask: Mask | None = None,
+        noise: Mapping[str, Tensor] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Any:
         if noise is None:
-            return self.model(*inputs, mask=mask, samples=self.samples, coupling=self.coupling)
-        return self.model(*inputs, mask=mask, noise=Noise.from_named(noise))
+            return self.model(*inputs, mask=mask, samples=self.samples, coupling=self.coupling, extra=extra)
+        return self.model(*inputs, mask=mask, noise=Noise.from_named(noise), extra=extra)
 
 
 def program(
@@ -43,12 +49,13 @@ def program(
     noise: Noise | None = None,
     samples: int | None = None,
     coupling: str | None = None,
+    extra: Mapping[str, Any] | None = None,
     strict: bool = False,
 ) -> torch.export.ExportedProgram:
     """The model as a program for batches of any size, to be saved with `torch.export.save`.
 
-    The program takes exactly the arguments that are given here: the inputs, the mask if there is one, and the noise if
-    it is given, as `noise.named()`. Without noise it makes `samples` draws with torch's global generator.
+    The program takes exactly the arguments that are given here: the inputs, the mask and `extra` if there are any, and
+    the noise if it is given, as `noise.named()`. Without noise it makes `samples` draws with torch's global generator.
 
     Args:
         model: in evaluation mode.
@@ -56,6 +63,7 @@ def program(
         mask: as in a call of the model.
         noise: an example, from `model.noise(...)`; None to draw inside the program.
         samples, coupling: as in a call of the model, if the program draws its own noise.
+        extra: as in a call of the model; numbers and text in it are fixed to those of the example.
         strict: as in `torch.export.export`. A base that calls `len(x)` needs it, or fixes the size of the batch.
 
     >>> from probsym import groups
@@ -66,16 +74,22 @@ def program(
     >>> bool((exported.module()(x, noise=noise.named()) == model(x, noise=noise)).all())
     True
     """
+    if not isinstance(model, Symmetrized):
+        raise TracingError(f"Expected a Symmetrized model to export (got {type(model).__name__})")
     if model.training:
         raise TracingError("Expected a model in evaluation mode to export, model.eval() (got one in training)")
     if any(isinstance(x, EdgeList) for x in inputs):
         raise TracingError("Expected tensors to export (got EdgeList, of another number of edges in every call)")
-    given: dict[str, Any] = {"mask": mask, "noise": None if noise is None else noise.named()}
+    given: dict[str, Any] = {"mask": mask, "noise": None if noise is None else noise.named(), "extra": extra}
     given = {name: value for name, value in given.items() if value is not None}
-    if inputs[0].shape[0] == 1:  # a size that torch would take for the only one
-        inputs, given = tree_map(lambda x: x.repeat_interleave(2, 0), (inputs, given))
-    batch = torch.export.Dim("batch")
-    shapes = tree_map(lambda x: {0: batch}, {"inputs": inputs, **given})
+    count, batch = inputs[0].shape[0], torch.export.Dim("batch")
+
+    def grows(x: Any) -> bool:
+        return isinstance(x, Tensor) and x.dim() > 0 and x.shape[0] == count
+
+    shapes = tree_map(lambda x: {0: batch} if grows(x) else None, {"inputs": inputs, **given})
+    if count == 1:  # a size that torch would take for the only one
+        inputs, given = tree_map(lambda x: x.repeat_interleave(2, 0) if grows(x) else x, (inputs, given))
     with torch.no_grad():
         return torch.export.export(
             Exportable(model, samples, coupling).eval(), inputs, given, dynamic_shapes=shapes, strict=strict
