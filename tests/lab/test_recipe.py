@@ -8,7 +8,7 @@ import pytest
 
 from probsym.errors import ProbsymError, RecipeError
 from probsym.lab.known_names import closest, matching
-from probsym.lab.recipe import Settings
+from probsym.lab.recipe import Settings, changes
 from probsym.lab.recipe_names import RECIPE_NAMES
 from probsym.lab.recipes import RECIPES
 from tests.lab.cases import PS, run_quietly
@@ -130,3 +130,15 @@ def test_names_with_stars_stand_for_all_that_fit() -> None:
 
 def test_names_are_those_of_the_recipes():
     assert tuple(RECIPES) == RECIPE_NAMES
+
+
+def test_few_names_are_all_listed() -> None:
+    with pytest.raises(RecipeError, match=r"^Unknown table 'x'; there are 1, 2$"):
+        closest("x", {"1": None, "2": None}, "table")
+    with pytest.raises(RecipeError, match=r"^Unknown table 'x'$"):
+        closest("x", {str(i): None for i in range(100)}, "table")
+
+
+def test_a_key_without_a_value_is_not_taken_for_a_typing_error() -> None:
+    with pytest.raises(RecipeError, match=r"\(got 'samples'\)$"):
+        changes(["samples"])

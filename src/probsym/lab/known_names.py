@@ -7,6 +7,9 @@ from typing import Any
 
 from probsym.errors import RecipeError
 
+FEW = 12
+"""How many names a message may list."""
+
 
 def closest(name: str, known: Mapping[str, Any], what: str) -> Any:
     """What is known by that name, or a complaint with the nearest names."""
@@ -25,6 +28,8 @@ def matching(names: Sequence[str], known: Mapping[str, Any], what: str) -> list[
 
 
 def near_names(name: str, known: Mapping[str, Any]) -> str:
-    """A question after the names that are near, or nothing."""
+    """A question after the names that are near, or all names if they are few, or nothing."""
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; there are {', '.join(known)}" if 0 < len(known) <= FEW else ""

@@ -119,9 +119,8 @@ def changes(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or name not in kinds:
-            raise RecipeError(
-                f"Expected key=value with one of the keys {', '.join(kinds)} (got {pair!r}){near_names(name, kinds)}"
-            )
+            near = "" if name in kinds else near_names(name, kinds)
+            raise RecipeError(f"Expected key=value with one of the keys {', '.join(kinds)} (got {pair!r}){near}")
         settings[name] = _value(text, kinds[name], name)
     return settings
 
