@@ -251,13 +251,13 @@ class Symmetrized(Saved, nn.Module):
             chunks=tuple(chunks),
         )
 
-    @torch.no_grad()
     def suggest_samples(self, *inputs: Input, stderr: float, samples: int = 100, **options: Any) -> int:
         """How many independent draws bring every standard error for these inputs down to `stderr`.
 
         The answer comes from the largest variance in an `estimate` with `samples` draws; options such as `mask` and
         `seed` are passed to it. If the sampler lists elements and the average is exact, the answer is 1. Call it in
-        evaluation mode: in training mode, batch norms would update their running statistics.
+        evaluation mode: in training mode, batch norms would update their running statistics. Unless the base needs
+        gradients inside, `torch.no_grad()` around the call saves memory.
 
         >>> from probsym import groups
         >>> model = Symmetrized(lambda x: x[:, 0], "n -> ", {"n": groups.S()})

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from probsym import Symmetrized, bases, groups, nets, samplers
 from probsym.nets import Features
@@ -134,6 +134,74 @@ def test_draws_at_rounding_distance_are_left_out(dtype: torch.dtype) -> None:
         assert_equivariant(model, x[1:], generator=seeded())
 
 
+def chirality(x: Tensor) -> Tensor:
+    return torch.linalg.det(x[:, :3])
+
+
+def corner(x: Tensor) -> Tensor:
+    return x[:, 0, 0]
+
+
+def first(x: Tensor) -> Tensor:
+    return x[:, 0]
+
+
+def turned_only(x: Tensor) -> Tensor:
+    """Follows rotations of a square, but knows its mirror image."""
+    turns = torch.stack([x.rot90(k, (1, 2)) for k in range(4)], 1)
+    return (turns[:, :, 0, 0] * turns[:, :, 0, 1].square()).sum(1)
+
+
+FAULTS = {
+    "chirality": (chirality, "n d -> ", {"d": groups.O(3)}, (1, 5, 3)),
+    "corner": (corner, "(i j) -> ", {"i j": groups.C(4)}, (1, 4, 4)),
+    "first": (first, "n -> ", S, (1, 5)),
+    "mirror": (turned_only, "(i j) -> ", {"i j": groups.D(4)}, (2, 4, 4)),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_one_item_is_enough(name: str) -> None:
+    """Up to half of all elements hide these faults; each of a hundred tests must meet one that does not."""
+    function, signature, bound, shape = FAULTS[name]
+    for seed in range(100):
+        x = torch.randn(shape, dtype=torch.float64, generator=seeded(seed + 1000))
+        with pytest.raises(AssertionError, match="got an error of"):
+            assert_equivariant(function, x, signature=signature, groups=bound, generator=seeded(seed))
+
+
+def test_one_item_is_enough_for_a_symmetrized_model() -> None:
+    model = Symmetrized(lambda x: x[:, 0], "n -> ", S, Identity(), samples=3)
+    for seed in range(100):
+        x = torch.randn(1, 3, dtype=torch.float64, generator=seeded(seed + 1000))
+        with pytest.raises(AssertionError, match="got an error of"):
+            assert_equivariant(model, x, generator=seeded(seed))
+
+
+@pytest.mark.parametrize(("batch", "calls"), [(1, 17), (5, 5), (16, 2), (40, 2)])
+def test_every_call_has_the_batch_that_was_given(batch: int, calls: int) -> None:
+    """Models may depend on the size of their batch: it is moved again rather than repeated."""
+    sizes = []
+
+    def total(x: Tensor) -> Tensor:
+        sizes.append(x.shape[0])
+        return x.sum(1)
+
+    report = assert_equivariant(total, torch.randn(batch, 5, dtype=torch.float64), signature="n -> ", groups=S)
+    assert report.draws == batch
+    assert sizes == [batch] * calls
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_worst_item_is_named_by_its_place_in_the_batch(seed: int) -> None:
+    def wrong(x: Tensor) -> Tensor:
+        return x[:, 0] * torch.tensor([0.0, 1e-3, 1.0], dtype=x.dtype)
+
+    x = torch.arange(1.0, 6.0, dtype=torch.float64).expand(3, -1)
+    with pytest.raises(AssertionError, match="in batch item 2: "):
+        assert_equivariant(wrong, x, signature="n -> ", groups=S, generator=seeded(seed))
+
+
 def test_tolerance_is_respected() -> None:
     model = Symmetrized(base_of("n d -> d"), "n d -> d", {"n": groups.S(), "d": groups.SO(3)}, samples=5)
     x = points(torch.float32)
@@ -156,6 +224,8 @@ def test_leaves_everything_as_it_was(fails: bool) -> None:
     model.train()
     net.layers[1].eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
+    next(net.parameters()).requires_grad_(False)
+    trained = [parameter.requires_grad for parameter in model.parameters()]
     modes, state = [module.training for module in model.modules()], torch.get_rng_state()
     x = points(torch.float32)
     arguments = (model, x, torch.ones(3, 5, 5))
@@ -165,6 +235,7 @@ def test_leaves_everything_as_it_was(fails: bool) -> None:
     else:
         assert_equivariant(*arguments, generator=seeded())
     assert [module.training for module in model.modules()] == modes
+    assert [parameter.requires_grad for parameter in model.parameters()] == trained
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.is_grad_enabled()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

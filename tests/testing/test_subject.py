@@ -66,6 +66,84 @@ def test_masks_and_several_outputs() -> None:
         assert_equivariant(lambda x: (x[:, 0], x), x, signature="n c -> c, n c", groups=bound)
 
 
+MASK = torch.arange(5) < torch.tensor([[5], [3], [4]])
+TOKENS: dict = {"mask": MASK, "signature": "n c -> n c", "groups": {"n": groups.S()}}
+
+
+def tokens() -> Tensor:
+    return torch.randn(3, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+def encoder() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.TransformerEncoderLayer(3, 1, 8, batch_first=True).double().eval()
+
+
+@pytest.mark.parametrize("padding", [0.0, 7.0, torch.nan])
+def test_padding_of_outputs_means_nothing(padding: float) -> None:
+    """The layer of torch returns something at padding; the values of the caller's padding do not matter either."""
+    layer, x = encoder(), torch.where(MASK.unsqueeze(-1), tokens(), padding)
+
+    def masked(x: Tensor, mask: Tensor) -> Tensor:
+        return layer(x, src_key_padding_mask=~mask)
+
+    assert_equivariant(masked, x, **TOKENS)
+    assert equivariance_gap(masked, x, **TOKENS, samples=4).p_value == 1
+    with pytest.raises(AssertionError, match=r"under S\(\) on 'n'"):
+        assert_equivariant(lambda x, mask: masked(x, mask) + torch.arange(5.0).unsqueeze(-1), x, **TOKENS)
+
+
+def test_moved_padding_of_points_is_zero_too() -> None:
+    """A translation would move zeros away; a model that reads padding there is not to blame its group."""
+    seen = []
+
+    def watched(x: Tensor, mask: Tensor) -> Tensor:
+        seen.append(x[~mask])
+        return x
+
+    assert_equivariant(
+        watched, tokens(), mask=MASK, signature="n d:point -> n d:point", groups={"n": groups.S(), "d": groups.E(3)}
+    )
+    assert len(seen) > 1
+    assert all(bool((padding == 0).all()) for padding in seen)
+
+
+def test_masks_of_another_name_and_chosen_outputs() -> None:
+    layer = encoder()
+
+    def hugging(x: Tensor, attention_mask: Tensor | None = None) -> dict[str, Tensor]:
+        hidden = layer(x, src_key_padding_mask=None if attention_mask is None else ~attention_mask)
+        return {"loss": hidden.sum(), "hidden": hidden, "first": hidden[:, 0]}
+
+    options = {**TOKENS, "output_keys": ["hidden"], "mask_argument": "attention_mask"}
+    assert_equivariant(hugging, tokens(), **options)
+    assert equivariance_gap(hugging, tokens(), **options, samples=4).p_value == 1
+    for keys in (None, ["hidden", "first"], "hidden"):
+        with pytest.raises(SignatureError, match="output_keys"):
+            assert_equivariant(hugging, tokens(), **{**options, "output_keys": keys})
+    with pytest.raises(SignatureError, match="Expected a base that takes 'keep', its mask_argument"):
+        assert_equivariant(hugging, tokens(), **{**options, "mask_argument": "keep"})
+
+
+def test_a_failure_says_that_the_mask_was_not_passed() -> None:
+    def first(x: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        return x if attention_mask is not None else x + x[:, :1]
+
+    with pytest.raises(AssertionError, match="called without the mask, since it takes no 'mask': see mask_argument="):
+        assert_equivariant(first, tokens(), **TOKENS)
+    with pytest.raises(AssertionError) as caught:
+        assert_equivariant(lambda x, mask: first(x), tokens(), **TOKENS)
+    assert "mask" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", [{"output_keys": ["y"]}, {"mask_argument": "keep"}], ids=str)
+def test_a_symmetrized_model_has_its_own_call(option: dict) -> None:
+    model = Symmetrized(lambda x: x, "n -> n", {"n": groups.S()})
+    for check in (assert_equivariant, equivariance_gap):
+        with pytest.raises(SignatureError, match="Expected no output_keys or mask_argument for a Symmetrized"):
+            check(model, torch.randn(2, 3), **option)
+
+
 def test_random_functions_are_compared_in_distribution() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(4, 5, 3, generator=generator)

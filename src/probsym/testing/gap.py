@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -40,13 +40,15 @@ def equivariance_gap(
     generator: torch.Generator | None = None,
     index: Tensor | None = None,
     relabellings: int = 999,
+    output_keys: Sequence[str] | None = None,
+    mask_argument: str = "mask",
 ) -> Gap:
-    """Compare `g phi(x)` with `phi(g x)`, from independent draws, for a random element g.
+    """Compare `g phi(x)` with `phi(g x)`, from independent draws, for one random element g per item.
 
     The p-value comes from a permutation test on the summed squares of standardised differences between the two means.
     If the model is equivariant in distribution, the draws of the two sides can be exchanged, and p is uniform, exactly,
     for any number of samples. A small p-value means that the model is not equivariant; a large one means that these
-    draws do not show it. Differences at rounding level are ignored.
+    draws do not show it. Differences at rounding level are ignored. Give several items: some elements show no fault.
 
     Args:
         model: a `Symmetrized`, or any other module or function, random or not; a module is run in evaluation mode.
@@ -57,6 +59,7 @@ def equivariance_gap(
         generator: random generator for g, the draws and the relabellings.
         index: the id of each example, for samplers with fixed noise.
         relabellings: how often the draws are relabelled; the smallest p-value is 1 / (1 + relabellings).
+        output_keys, mask_argument: as for `assert_equivariant`.
 
     >>> from probsym import Symmetrized, groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"n": groups.S(), "d": groups.O(3)})
@@ -65,7 +68,7 @@ def equivariance_gap(
     """
     if samples < 2 or relabellings < 1:
         raise RangeError(f"Expected 2 samples and 1 relabelling or more (got {samples} and {relabellings})")
-    subject = Subject.of(model, signature, groups)
+    subject = Subject.of(model, signature, groups, output_keys, mask_argument)
     moved = Moved.at_random(subject.signature, inputs, mask, generator)
     with evaluating(model):
         here = moved.outputs(_values(subject, inputs, mask, samples, generator, index))
@@ -112,6 +115,7 @@ def _values(
     if model is None:
         calls = [subject.outputs(inputs, mask) for _ in range(samples)]
         return [torch.stack(each, 1) for each in zip(*calls, strict=True)]
+    inputs = tuple(x.detach() for x in inputs)
     if not model.sampler.lists_elements and model.signature.groups:
         estimate = model.estimate(
             *inputs,

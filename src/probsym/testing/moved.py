@@ -73,18 +73,26 @@ class Moved:
 
 @contextmanager
 def evaluating(model: Callable[..., Any]) -> Iterator[None]:
-    """A module in evaluation, without gradient; every part goes back to the mode it had."""
-    modes = {module: module.training for module in model.modules()} if isinstance(model, nn.Module) else {}
-    if isinstance(model, nn.Module):
-        model.eval()
+    """A module in evaluation, its parameters without gradient; everything goes back to what it was.
+
+    Gradients as such stay on, since a model may differentiate inside, as for forces. Without those of parameters,
+    samplers make no relaxations, and nothing is kept of what a module computes.
+    """
+    module = model if isinstance(model, nn.Module) else nn.Module()
+    modes = {part: part.training for part in module.modules()}
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    module.eval()
     try:
-        with torch.no_grad():
-            yield
+        for parameter in trained:
+            parameter.requires_grad_(False)
+        yield
     finally:
-        for module, mode in modes.items():
-            module.training = mode
+        for parameter in trained:
+            parameter.requires_grad_(True)
+        for part, mode in modes.items():
+            part.training = mode
 
 
 def as_list(outputs: Any) -> list[Tensor]:
-    """One output or several, as a list."""
-    return [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    """One output or several, as a list, without the graph behind them, which would keep memory from call to call."""
+    return [y.detach() for y in ([outputs] if isinstance(outputs, Tensor) else outputs)]

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from probsym._internal.base_call import as_outputs
-from probsym._internal.callables import takes_mask
+from probsym._internal.base_call import BaseCall, as_outputs, check_keys
 from probsym.errors import SignatureError
 from probsym.estimate import Estimate
 from probsym.groups import Group
 from probsym.ops import Order
 from probsym.ops.edge_list import Input
+from probsym.samplers.batch import without_padding, zero_padding
 from probsym.samplers.draw import Draw
 from probsym.samplers.noise import Noise
 from probsym.signature import Signature
@@ -32,26 +32,38 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A function and how it is to transform; `model` is the function where it is a `Symmetrized`."""
+    """A function, how it is to transform and how it is called; `model` is the function if it is a `Symmetrized`."""
 
     call: Callable[..., Any]
     signature: Signature
+    form: BaseCall
     model: Symmetrized | None = None
 
     @staticmethod
-    def of(model: Callable[..., Any], signature: str | None, groups: Mapping[str, Group] | None) -> Subject:
+    def of(
+        model: Callable[..., Any],
+        signature: str | None,
+        groups: Mapping[str, Group] | None,
+        output_keys: Sequence[str] | None = None,
+        mask_argument: str = "mask",
+    ) -> Subject:
         """A symmetrized model knows its signature; of anything else it must be told."""
         if isinstance(model, Symmetrized):
             if signature is not None or groups is not None:
                 raise SignatureError("Expected no signature or groups for a Symmetrized, which has its own (got some)")
-            return Subject(model, model.signature, model)
+            if output_keys is not None or mask_argument != "mask":
+                raise SignatureError(
+                    "Expected no output_keys or mask_argument for a Symmetrized, which has its own (got some)"
+                )
+            return Subject(model, model.signature, BaseCall.of(model, None, "mask"), model)
         if signature is None or groups is None:
             raise SignatureError(
                 f"Expected signature= and groups= for a model that is no Symmetrized (got a {type(model).__name__})"
             )
         if not callable(model):
             raise SignatureError(f"Expected a module or function to test (got {type(model).__name__})")
-        return Subject(model, Signature.parse(signature, groups))
+        parsed = Signature.parse(signature, groups)
+        return Subject(model, parsed, BaseCall.of(model, check_keys(output_keys, parsed.outputs), mask_argument))
 
     def values(
         self, inputs: Sequence[Input], mask: Mask | None, noise: Noise | None, index: Tensor | None = None
@@ -59,18 +71,25 @@ class Subject:
         """Every draw of a symmetrized model, or the average where it lists elements; else the outputs as one draw."""
         if self.model is None:
             return _as_one_draw(self.outputs(inputs, mask))
+        inputs = [x.detach() for x in inputs]
         estimate = self.model.estimate(*inputs, mask=mask, noise=noise, index=index, keep_values=True)
         if self.model.sampler.lists_elements:
             return _as_one_draw(as_list(estimate.mean))
         return Values(as_list(estimate.values), unclear_draws(self.signature, estimate))
 
     def outputs(self, inputs: Sequence[Input], mask: Mask | None) -> list[Tensor]:
-        """One call."""
-        masked = {"mask": mask} if mask is not None and takes_mask(self.call) else {}
-        outputs = as_outputs(self.call(*inputs, **masked), None, len(self.signature.outputs))
-        sizes = self.signature.check_inputs(inputs, mask)
-        self.signature.check_outputs(outputs, sizes, batch=inputs[0].shape[0])
-        return [y if y.is_floating_point() else y.double() for y in outputs]
+        """One call of what is no `Symmetrized`, which may return anything at padding: it is zero on the way in and out.
+
+        Inputs are detached so that a model may call `requires_grad_` on them.
+        """
+        signature, masks = self.signature, self.signature.masks(mask)
+        sizes = signature.check_inputs(inputs, mask)
+        clean = [without_padding(x.detach(), term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
+        masked = {self.form.mask_argument: mask} if mask is not None and self.form.takes_mask else {}
+        outputs = as_outputs(self.call(*clean, **masked), self.form.output_keys, len(signature.outputs))
+        signature.check_outputs(outputs, sizes, batch=inputs[0].shape[0])
+        real = [zero_padding(y, term, masks) for y, term in zip(as_list(outputs), signature.outputs, strict=True)]
+        return [y if y.is_floating_point() else y.double() for y in real]
 
 
 def _as_one_draw(outputs: Sequence[Tensor]) -> Values:
