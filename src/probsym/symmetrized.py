@@ -19,6 +19,7 @@ from probsym._internal.checks import (
     seeds_or_generator,
 )
 from probsym._internal.doubts import doubts
+from probsym._internal.frozen import frozen
 from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, joint_weights, one_or_all
@@ -256,8 +257,7 @@ class Symmetrized(Saved, nn.Module):
 
         The answer comes from the largest variance in an `estimate` with `samples` draws; options such as `mask` and
         `seed` are passed to it. If the sampler lists elements and the average is exact, the answer is 1. Call it in
-        evaluation mode: in training mode, batch norms would update their running statistics. Unless the base needs
-        gradients inside, `torch.no_grad()` around the call saves memory.
+        evaluation mode: in training mode, batch norms would update their running statistics.
 
         >>> from probsym import groups
         >>> model = Symmetrized(lambda x: x[:, 0], "n -> ", {"n": groups.S()})
@@ -266,7 +266,8 @@ class Symmetrized(Saved, nn.Module):
         """
         check_size(samples, "samples", least=2)
         wanted = None if self.sampler.lists_elements else samples
-        return self.estimate(*inputs, samples=wanted, coupling=INDEPENDENT, **options).samples_for(stderr)
+        with frozen(self):  # and not no_grad: the base may differentiate inside, as for forces
+            return self.estimate(*inputs, samples=wanted, coupling=INDEPENDENT, **options).samples_for(stderr)
 
     def estimator(self) -> Estimator:
         """The model as a module whose `forward` is `estimate`, to be compiled or wrapped for parallel training."""

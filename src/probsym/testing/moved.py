@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from probsym._internal.frozen import frozen
 from probsym.ops.edge_list import Input
 from probsym.ops.precision import at_least_float32
 from probsym.samplers.batch import without_padding, zero_padding
@@ -80,15 +81,11 @@ def evaluating(model: Callable[..., Any]) -> Iterator[None]:
     """
     module = model if isinstance(model, nn.Module) else nn.Module()
     modes = {part: part.training for part in module.modules()}
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     module.eval()
     try:
-        for parameter in trained:
-            parameter.requires_grad_(False)
-        yield
+        with frozen(module):
+            yield
     finally:
-        for parameter in trained:
-            parameter.requires_grad_(True)
         for part, mode in modes.items():
             part.training = mode
 
