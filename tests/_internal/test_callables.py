@@ -276,6 +276,46 @@ def test_functions_that_hide_modules_are_found() -> None:
         Symmetrized(closed, "n -> n", {"n": groups.S()})
 
 
+LAYER, FROZEN = nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False)
+LAYERS, BY_NAME, SCALE = [LAYER, FROZEN], {"layer": LAYER}, nn.Parameter(torch.ones(2))
+HIDING: dict[str, tuple[Callable[..., torch.Tensor], list[str]]] = {
+    "global": (lambda x: LAYER(x) + 1, ["Linear"]),
+    "global in a comprehension": (lambda x: torch.stack([LAYER(row) for row in x]), ["Linear"]),
+    "list": (lambda x: LAYERS[0](x) + 1, ["Linear"]),
+    "mapping": (lambda x: BY_NAME["layer"](x) + 1, ["Linear"]),
+    "default": (lambda x, layer=LAYER: layer(x), ["Linear"]),
+    "default by keyword": (lambda x, *, layer=LAYER: layer(x), ["Linear"]),
+    "partial": (functools.partial(lambda layers, x: layers[0](x), (LAYER,)), ["Linear"]),
+    "partial of what names one": (functools.partial(lambda x, y: LAYER(x), y=1), ["Linear"]),
+    "parameter": (lambda x: x * SCALE, ["Parameter"]),
+    "reached twice": (lambda x, layer=LAYER: layer(x) + LAYER(x), ["Linear"]),
+    "frozen": (lambda x: FROZEN(x) + 1, []),
+    "attribute of that name": (lambda x: x.LAYER(), []),
+    "library": (lambda x: torch.relu(nn.functional.relu(x)), []),
+    "class of modules": (lambda x: nn.Linear(2, 2)(x) + 1, []),
+}
+
+
+@pytest.mark.parametrize("name", HIDING)
+def test_functions_hide_what_they_name_or_were_given(name: str) -> None:
+    function, hidden = HIDING[name]
+    assert hidden_modules(function) == hidden
+    assert hidden_modules(function, held=[*LAYER.parameters(), SCALE]) == []
+
+
+@pytest.mark.parametrize("tau", [0.0, 1.0])
+def test_functions_of_samplers_that_hide_modules_are_found(tau: float) -> None:
+    def energy(x: torch.Tensor) -> torch.Tensor:
+        return LAYER(x).sum((1, 2))
+
+    with pytest.warns(UserWarning, match=r"Expected energy of Energy to be a module.*\(got a function around Linear\)"):
+        Symmetrized(nn.Identity(), "n c -> n c", S, samplers.Energy(energy, tau))
+    net = nets.Lifted(lambda x: LAYER(x)[:, 0], groups.C(2))
+    with pytest.warns(UserWarning, match=r"Expected net of Lifted to be a module"):
+        Symmetrized(nn.Identity(), "c -> c", {"c": groups.C(2)}, samplers.Canonical(net))
+    Symmetrized(LAYER, "n c -> n c", S, samplers.Energy(energy, tau))  # the base holds it, so this does not warn
+
+
 @pytest.mark.filterwarnings("ignore:Expected mask_argument='attention_mask'")
 @pytest.mark.parametrize("takes", [True, False])
 def test_masks_go_by_the_name_that_the_base_has_for_them(takes: bool) -> None:

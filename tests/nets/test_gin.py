@@ -125,6 +125,18 @@ def test_adjacency_of_any_dtype_and_with_channels():
     assert_close(net(x, EdgeList.from_dense(links), mask).scores, wanted)
 
 
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+def test_an_empty_batch_gives_empty_scores_and_keeps_the_statistics(training, masked):
+    net = GIN(in_channels=2, hidden=8).train(training)
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    mask = torch.empty(0, 5).bool() if masked else None
+    scores = net(torch.empty(0, 3, 5, 2), torch.empty(0, 5, 5), mask=mask).scores
+    scores.sum().backward()
+    assert scores.shape == (0, 3, 5)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
+
+
 def test_draws_share_one_adjacency(monkeypatch):
     """Every product with the adjacency has one matrix a graph, (n + 1) x n: draws are columns of the other factor."""
     shapes, bmm = [], torch.bmm

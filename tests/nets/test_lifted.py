@@ -87,6 +87,8 @@ def test_refuses_malformed_calls():
     net = flat_net(12)
     with pytest.raises(GroupError, match="finite"):
         Lifted(net, O(3))
+    with pytest.raises(GroupError, match=r"Expected a group, such as C\(4\) \(got <class .*\.C'>\)"):
+        Lifted(net, C)
     with pytest.raises(GroupError, match="kind"):
         Lifted(net, C(3), kind="point")
     with pytest.raises(GroupError, match=r"from the end \(got 1\)"):

@@ -20,6 +20,11 @@ def test_one_row_may_have_more_numbers_than_a_block():
     assert list(row_blocks.row_blocks(2, 10 * row_blocks.BLOCK)) == [slice(0, 1), slice(1, 2)]
 
 
+def test_no_rows_are_one_empty_block():
+    (block,) = Edges(torch.zeros(3, 0, 5).long(), torch.zeros(3, 0, 5).bool()).blocks(2)
+    assert block.near(torch.empty(2, 0, 5, 4)).shape == (2, 1, 0, 5, 4)
+
+
 def test_sums_are_the_transpose_of_neighbours():
     generator = torch.Generator().manual_seed(0)
     places = torch.randint(5, (3, 4, 5), generator=generator)

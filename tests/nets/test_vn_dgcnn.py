@@ -3,7 +3,7 @@ import torch
 from torch.testing import assert_close
 
 from probsym.errors import DtypeError, MaskError, RangeError, ShapeError
-from probsym.nets import VNDGCNN
+from probsym.nets import VNDGCNN, edge_convolution, vector_neurons, vn_dgcnn
 from probsym.ops import gram_schmidt
 from tests.nets import naive
 
@@ -195,6 +195,28 @@ def test_a_set_without_real_points_is_zero():
     assert torch.equal(features.scores[4], torch.zeros(3, 9).double())
     assert torch.equal(features.vectors[4], torch.zeros(3, 3, 3).double())
     assert torch.isfinite(features.scores).all()
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("scalars", [0, 2])
+@pytest.mark.parametrize("n", [1, 5, 20])
+def test_an_empty_batch_gives_empty_outputs(n, scalars, masked, training, blocks, monkeypatch):
+    if not blocks:
+        for module in (edge_convolution, vector_neurons, vn_dgcnn):
+            monkeypatch.setattr(module, "in_blocks", lambda x: False)
+    net = build(1, scalars=scalars, hidden=12, dropout=0.1).train(training)
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    x, numbers = torch.empty(0, 2, n, 3).double().requires_grad_(), [torch.empty(0, n, 2)] if scalars else []
+    features = net(x, *numbers, mask=torch.empty(0, n).bool() if masked else None)
+    assert features.scores.shape == (0, 2, n)
+    assert features.vectors.shape == (0, 2, 3, 3)
+    (features.scores.sum() + features.vectors.sum()).backward()
+    assert x.grad.shape == x.shape
+    trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
+    assert all(parameter.grad is None or not parameter.grad.any() for parameter in trained)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
 
 
 def test_heads_alone_are_the_heads_together():

@@ -4,9 +4,10 @@ from datetime import timedelta
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
 from torch.testing import assert_close
 
-from probsym.errors import MaskError, RangeError, ShapeError
+from probsym.errors import MaskError, RangeError, ShapeError, TracingError
 from probsym.nets import MaskedBatchNorm
 
 DTYPES = [torch.float32, torch.float64]
@@ -196,3 +197,44 @@ def test_refuses_the_wrong_channels(shape):
 def test_refuses_the_wrong_mask(mask):
     with pytest.raises(MaskError, match="Expected mask"):
         MaskedBatchNorm(3)(torch.zeros(5, 3), mask)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("transform", [grad, lambda f: jacrev(grad(f))], ids=["grad", "jacrev of grad"])
+def test_transforms_in_training_agree_with_autograd_and_keep_statistics(transform, masked):
+    x, mask = normal(7, 3), some_mask(7) if masked else None
+    real = mask if masked else slice(None)
+    ours, other = (MaskedBatchNorm(3).double() for _ in range(2))
+
+    def loss(norm):
+        return lambda y: norm(y, mask)[real].pow(3).sum()
+
+    found, wanted = transform(loss(ours))(x), torch.autograd.functional.jacobian(loss(other), x)
+    if transform is not grad:
+        other = MaskedBatchNorm(3).double()
+        wanted = torch.autograd.functional.hessian(loss(other), x)
+    assert_close(found, wanted)
+    assert_close(ours.running_mean, other.running_mean)
+    assert_close(ours.running_var, other.running_var)
+    assert ours.running_mean.any()
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_vmap_over_one_norm_in_training_is_refused(masked):
+    norm, x, mask = MaskedBatchNorm(3), normal(4, 7, 3), some_mask(7) if masked else None
+    for function in (vmap(lambda y: norm(y, mask)), vmap(grad(lambda y: norm(y, mask).sum()))):
+        with pytest.raises(TracingError, match=r"evaluation mode for a vmap, model.eval\(\)"):
+            function(x.float())
+    assert_close(
+        vmap(lambda y: norm.eval()(y, mask))(x.float()), norm(x.float(), mask if mask is None else mask.expand(4, 7))
+    )
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_a_vmap_over_several_norms_in_training_moves_the_statistics_of_each():
+    norms, x, mask = [pair(3)[0], MaskedBatchNorm(3).double()], normal(2, 7, 3), some_mask(7)
+    parameters, buffers = stack_module_state(norms)
+    found = vmap(lambda *state: functional_call(norms[0], state[:2], (state[2], mask)))(parameters, buffers, x)
+    for i, norm in enumerate(norms):
+        assert_close(found[i], norm(x[i], mask))
+        assert_close(buffers["running_var"][i], norm.running_var)

@@ -138,7 +138,7 @@ def test_logits_that_tie_by_symmetry_are_uniform(group, dtype):
     x = square(group, dtype)
     for seed in range(6):
         torch.manual_seed(seed)
-        mlp = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1)).to(dtype)
+        mlp = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1)).to(dtype).requires_grad_(False)
         net = nets.Lifted(lambda rows, mlp=mlp: mlp(rows).sum(1), group)
         model = Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": group}, samplers.Canonical(net))
         drawn = model.estimate(x, samples=1200, generator=seeded(seed)).elements["d"][0]

@@ -547,6 +547,44 @@ def test_nets_that_do_not_fit_their_inputs_are_refused_by_reads(net, inputs, bou
     assert READS in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("net", "inputs", "bound", "message"),
+    [
+        (lambda: nets.VNDGCNN(1, scores=False), "n d", {"d": groups.E(2)}, r"on 'd' that moves d=3 .* \(got E\(2\)\)"),
+        (
+            lambda: nets.VNDGCNN(1),
+            "n d:point",
+            {"d": groups.SE(2), **S},
+            r"'d:point' that moves d=3 .* \(got SE\(2\)\)",
+        ),
+        (
+            lambda: nets.DeepSets(3),
+            "n d",
+            {"d": groups.SO(3)},
+            r"DeepSets to return vectors for SO\(3\) on axis 'd' \(got a net that returns scores\)",
+        ),
+        (lambda: nets.VNDGCNN(1, scores=False), "n d", BOTH, r"scores for S\(\) on axis 'n' .*returns vectors\)"),
+        (lambda: nets.VNDGCNN(1, vectors=False), "n d", BOTH, r"vectors for O\(3\) on axis 'd' .*returns scores\)"),
+        (lambda: nets.VNDGCNN(1, d=2), "n d", {"d": groups.C(4)}, r"logits for C\(4\).*returns scores and vectors\)"),
+        (lambda: nets.GIN(3), "n d, n n", BOTH, r"GIN to return vectors for O\(3\)"),
+        (lambda: nets.Lifted(len, groups.C(4)), "n d", {"d": groups.C(4), **S}, r"Lifted to return scores for S\(\)"),
+        (lambda: nets.DeepSets, "n c", S, r"Expected a net \(got the class DeepSets: write DeepSets\(...\)\)"),
+    ],
+)
+@pytest.mark.parametrize("sampler", [samplers.Learned, samplers.FromHaar])
+def test_nets_without_the_features_of_a_group_are_refused_at_once(sampler, net, inputs, bound, message):
+    with pytest.raises(errors.SignatureError, match=message):
+        Symmetrized(lambda *x: x[0][:, 0], f"{inputs} -> k", bound, sampler(net()))
+
+
+def test_nets_that_do_not_say_what_they_return_are_refused_at_the_call():
+    model = Symmetrized(
+        lambda x: x[:, 0], "n d -> d", BOTH, samplers.Learned(Returns(Features(scores=torch.zeros(B, N))))
+    )
+    with pytest.raises(errors.SignatureError, match=r"Expected the net to return vectors for O\(3\)"):
+        model(torch.zeros(B, N, 3))
+
+
 def test_refuses_noise_of_another_batch():
     model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.Learned(nets.DeepSets(2)))
     noise = model.noise(torch.ones(3, 4, 2))

@@ -1,9 +1,11 @@
 """Inspect callables: what they take, and whether they hide modules."""
 
+import dis
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from torch import nn
@@ -73,23 +75,64 @@ def _passes_on(function: Callable[..., Any]) -> bool:
     return {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds or not kinds
 
 
-def hidden_modules(function: Callable[..., Any]) -> list[str]:
-    """The modules with trainable parameters that a plain function reaches though no module holds them, by class.
+def hidden_modules(function: Callable[..., Any], held: Iterable[nn.Parameter] = ()) -> list[str]:
+    """The modules and parameters to train that a plain function reaches though no module holds them, by class.
 
-    Those that it closes over, that are bound to it by `functools.partial`, or whose method it is.
+    It reaches what it closes over, names as a global variable, has as a default or by `functools.partial`, alone or in
+    a container, and the module whose method it is. What is frozen is not hidden, nor are the parameters `held`.
 
     >>> layer = nn.Linear(2, 2)
     >>> hidden_modules(layer.forward), hidden_modules(layer), hidden_modules(len)
     (['Linear'], [], [])
+    >>> hidden_modules(lambda x: layer(x)), hidden_modules(lambda x: layer(x), held=layer.parameters())
+    (['Linear'], [])
     """
-    if isinstance(function, nn.Module):
-        return []
-    reached: list[Any] = []
+    known = {id(parameter) for parameter in held}
+    reached = {id(part): part for value in _reached(function) for part in _parts(value)}
+    return [
+        type(part).__name__
+        for part in reached.values()
+        if any(parameter.requires_grad and id(parameter) not in known for parameter in _parameters_of(part))
+    ]
+
+
+def is_plain_function(value: object) -> bool:
+    """Whether it is a function, a method or a partial one, so that no module holds what it reaches."""
+    return isinstance(value, FunctionType | MethodType | functools.partial)
+
+
+def _reached(function: object) -> Iterator[Any]:
     if isinstance(function, functools.partial):
-        reached = [function.func, *function.args, *function.keywords.values()]
-    reached.append(getattr(function, "__self__", None))
-    for cell in getattr(function, "__closure__", None) or ():
-        with suppress(ValueError):  # an empty cell
-            reached.append(cell.cell_contents)
-    modules = [module for module in reached if isinstance(module, nn.Module)]
-    return [type(module).__name__ for module in modules if any(p.requires_grad for p in module.parameters())]
+        yield from (function.func, *function.args, *function.keywords.values())
+        yield from _reached(function.func)
+    elif isinstance(function, MethodType):
+        yield function.__self__
+        yield from _reached(function.__func__)
+    elif isinstance(function, FunctionType):
+        yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+        for cell in function.__closure__ or ():
+            with suppress(ValueError):  # an empty cell
+                yield cell.cell_contents
+        variables = function.__globals__
+        yield from (variables[name] for name in _global_names(function.__code__) if name in variables)
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    # not `co_names`, where attributes are too
+    yield from (step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL")
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _global_names(inner)
+
+
+def _parts(value: object) -> Iterable[object]:
+    """What is in a container; anything else by itself."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _parameters_of(part: object) -> Iterable[nn.Parameter]:
+    if isinstance(part, nn.Parameter):
+        return (part,)
+    return part.parameters() if isinstance(part, nn.Module) else ()

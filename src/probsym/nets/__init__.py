@@ -6,6 +6,8 @@ A net of your own is any module with this interface:
     extra_noise: int              optional: channels of pure noise passed before its inputs, (B, K, n, extra_noise)
     forward(*inputs, mask=None) -> Features
     check_terms(terms, groups)    optional: raises an error for terms that the net cannot read, when a model is built
+    feature_fields: tuple[str, ...]  optional: the fields of `Features` that it returns, compared with what the groups
+                                  need when a model is built; if it is missing, every call compares them
 
 Perturbed inputs have shape (B, K, ...), one copy for each of K draws; all others have shape (B, ...), so that nothing
 is repeated without need. mask is boolean (B, n), True where real, or None; a net's output for real items must not

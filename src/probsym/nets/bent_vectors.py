@@ -55,7 +55,7 @@ class Bent(torch.autograd.Function):
     def forward(ctx: Any, share: Tensor | None, *given: Tensor) -> Tensor:
         ctx.save_for_backward(share, *given)
         bent = torch.empty_like(given[0], memory_format=torch.contiguous_format)
-        for rows in row_blocks(bent.shape[1], bent[0, 0].numel()):
+        for rows in row_blocks(bent.shape[1], bent.shape[2:].numel()):
             q, k, *others = _at(rows, *given)
             a, b, *_ = gates(q, k, *others)
             if share is not None:
@@ -71,7 +71,7 @@ class Bent(torch.autograd.Function):
             return None, to_q, to_k, None, None, *others
         to_q, to_k = (torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in given[:2])
         others = []
-        for rows in row_blocks(to_q.shape[1], to_q[0, 0].numel()):
+        for rows in row_blocks(to_q.shape[1], to_q.shape[2:].numel()):
             here = None if share is None else share[rows]
             to_q[:, rows], to_k[:, rows], *parts = _slopes(gradients[0][:, rows], here, *_at(rows, *given))
             others.append(torch.stack(parts))

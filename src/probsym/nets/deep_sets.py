@@ -25,6 +25,8 @@ class DeepSets(RemembersArguments, nn.Module):
     torch.Size([8, 10, 5])
     """
 
+    feature_fields = ("scores",)
+
     def __init__(self, in_channels: int, hidden: int = 64, *, inputs: int = 1) -> None:
         super().__init__()
         check_size(inputs, "inputs")

@@ -86,7 +86,7 @@ def _pair(near: Tensor, own: Tensor, index: Tensor | None) -> Tensor:
     if index is None:
         return near.unsqueeze(3) + own.unsqueeze(1)
     gathered = near.flatten(1, 2).index_select(1, index.flatten())
-    return gathered.view(near.shape[0], *index.shape, -1) + own.unsqueeze(1)
+    return gathered.view(near.shape[0], *index.shape, near.shape[-1]) + own.unsqueeze(1)
 
 
 @torch.no_grad()

@@ -37,6 +37,8 @@ class GIN(RemembersArguments, nn.Module):
     torch.Size([8, 10, 5])
     """
 
+    feature_fields = ("scores",)
+
     def __init__(self, in_channels: int, hidden: int = 64, layers: int = 3, dropout: float = 0.0) -> None:
         super().__init__()
         check_size(in_channels, "in_channels", least=0)

@@ -32,6 +32,8 @@ class Lifted(RemembersArguments, nn.Module):
     tensor([[1., 4., 3., 2.]])
     """
 
+    feature_fields = ("logits",)
+
     def __init__(
         self,
         net: Callable[..., Tensor],
@@ -42,6 +44,8 @@ class Lifted(RemembersArguments, nn.Module):
         rank: int | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(group, Group):
+            raise GroupError(f"Expected a group, such as C(4) (got {group!r})")
         group.elements()  # which a group that is not finite refuses
         place = -1 if axis is None else axis
         own = kind or ("plain" if isinstance(place, int) else "grid")

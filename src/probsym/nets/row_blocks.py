@@ -18,9 +18,9 @@ def in_blocks(x: Tensor) -> bool:
 
 
 def row_blocks(rows: int, per_row: int) -> Iterator[slice]:
-    """Rows that are looked at together."""
+    """Rows that are looked at together; one empty block if there are no rows, so that results have a shape."""
     size = max(1, BLOCK // max(1, per_row))
-    return (slice(start, start + size) for start in range(0, rows, size))
+    return (slice(start, start + size) for start in range(0, max(1, rows), size))
 
 
 class Edges(NamedTuple):

@@ -8,7 +8,7 @@ from torch.nn.functional import dropout as drop
 
 from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
-from probsym.errors import DtypeError, RangeError, ShapeError
+from probsym.errors import DtypeError, RangeError, ShapeError, SignatureError
 from probsym.groups import Group
 from probsym.nets.bent_vectors import inner
 from probsym.nets.edge_convolution import EdgeConvolution
@@ -71,6 +71,7 @@ class VNDGCNN(RemembersArguments, nn.Module):
             raise RangeError("Expected scores, vectors or both (got neither)")
         self.perturbs = tuple(range(in_channels))
         self.extra_noise = 0
+        self.feature_fields = tuple(name for name, wanted in (("scores", scores), ("vectors", vectors)) if wanted)
         self.in_channels, self.neighbours, self.dropout, self.d = in_channels, neighbours, dropout, d
         self.scalars = scalars
         h = hidden // 3
@@ -95,6 +96,10 @@ class VNDGCNN(RemembersArguments, nn.Module):
             scalars_too = ", then scalars such as 'n c'" if self.scalars else ""
             wanted = f"{self.in_channels} inputs of vectors such as 'n d'{scalars_too}"
             raise misread(type(self).__name__, wanted, terms)
+        for last in (term.axes[-1] for term in vectors):
+            group = groups.get(last.key)
+            if group is not None and group.axis_size(last.kind) not in (None, self.d):
+                raise SignatureError(f"Expected a group on '{last}' that moves d={self.d} coordinates (got {group!r})")
 
     def forward(self, *inputs: Tensor, mask: Tensor | None = None) -> Features:
         x = self._joined(inputs[: self.in_channels])

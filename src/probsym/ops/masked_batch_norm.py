@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from probsym.errors import MaskError, RangeError, ShapeError
+from probsym.errors import MaskError, RangeError, ShapeError, TracingError
 from probsym.ops.argument_checks import check_size
+from probsym.ops.transforms import hidden, transformed
 
 
 class MaskedBatchNorm(nn.Module):
@@ -44,6 +45,7 @@ class MaskedBatchNorm(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         rows = self._rows(x, mask)
+        self._check_mapped(x, mask)
         precise = x.to(torch.promote_types(x.dtype, self.weight.dtype))
         joined = self._joined()
         if mask is None and not joined and (not self.training or rows > 1):
@@ -109,9 +111,16 @@ class MaskedBatchNorm(nn.Module):
 
     def _remember(self, mean: Tensor, squares: Tensor, count: Tensor) -> None:
         with torch.no_grad():
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum * count.clamp(0, 1))
+            _move_towards(self.running_mean, mean, self.momentum * count.clamp(0, 1))
             unbiased = squares / (count - 1).clamp_min(1)
-            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum * (count - 1).clamp(0, 1))
+            _move_towards(self.running_var, unbiased, self.momentum * (count - 1).clamp(0, 1))
+
+    def _check_mapped(self, x: Tensor, mask: Tensor | None) -> None:
+        """Refuse a vmap in training over items that share the running statistics, which each item would change."""
+        if not self.training or torch.compiler.is_compiling() or not transformed() or hidden(self.running_mean):
+            return
+        if hidden(x) or (mask is not None and hidden(mask)):
+            raise TracingError("Expected a model in evaluation mode for a vmap, model.eval() (got one in training)")
 
     def _rows(self, x: Tensor, mask: Tensor | None) -> int:
         if x.dim() < 2 or x.shape[-1] != self.channels:
@@ -123,6 +132,14 @@ class MaskedBatchNorm(nn.Module):
             if len(own) != x.dim() - 1 or any(a not in (1, b) for a, b in zip(own, x.shape, strict=False)):
                 raise MaskError(f"Expected mask to broadcast to {tuple(x.shape[:-1])} (got {tuple(own)})")
         return math.prod(x.shape[:-1])
+
+
+def _move_towards(running: Tensor, x: Tensor, share: Tensor) -> None:
+    if not torch.compiler.is_compiling() and transformed() and not hidden(running):
+        # torch.func.grad refuses `lerp_` on what the function was not given, but takes what torch's own norm does
+        torch.lerp(running, x.to(running.dtype), share, out=running)
+    else:
+        running.lerp_(x.to(running.dtype), share)
 
 
 def _sum_rows(x: Tensor) -> Tensor:

@@ -29,7 +29,9 @@ def as_reads(reads: Sequence[int] | None) -> tuple[int, ...] | None:
 
 
 def check_net(net: Callable[..., Any], signature: Signature, reads: Sequence[int], extra: int = 0) -> None:
-    """Refuse a net that cannot be called with the inputs it reads, and `extra` ones before them."""
+    """Refuse a net that cannot be called with the inputs it reads, and `extra` ones before them, or lacks features."""
+    if isinstance(net, type):
+        raise SignatureError(f"Expected a net (got the class {net.__name__}: write {net.__name__}(...))")
     terms = [signature.inputs[number] for number in reads]
     if not takes(net, extra + len(terms)):
         listing = ", ".join(f"'{term}'" for term in terms)
@@ -39,6 +41,18 @@ def check_net(net: Callable[..., Any], signature: Signature, reads: Sequence[int
         )
     if hasattr(net, "check_terms"):
         net.check_terms(terms, signature.groups)
+    if (fields := getattr(net, "feature_fields", None)) is not None:
+        _check_fields(net, fields, signature)
+
+
+def _check_fields(net: Callable[..., Any], fields: Sequence[str], signature: Signature) -> None:
+    for key, group in signature.groups.items():
+        field = group.linear.feature_field
+        if field is not None and field not in fields:
+            raise SignatureError(
+                f"Expected {type(net).__name__} to return {field} for {group!r} on axis {key!r} "
+                f"(got a net that returns {' and '.join(fields)})"
+            )
 
 
 class Sampler(RemembersArguments, nn.Module, ABC):
