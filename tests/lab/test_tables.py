@@ -24,7 +24,8 @@ LABELS = {1: "exp_graph_separation", 2: "nbody", 3: "pattern", 4: "lrgb", 7: "ex
 
 BESIDES = {f"{task}/gin-id-ps-fixed-noise" for task in ("exp", "graph8c", "exp-classify")}
 BESIDES |= {f"{task}/{kind}-sum" for task in ("exp", "graph8c") for kind in ("gin", "gcn")}
-BESIDES |= {"nbody/transformer-fa", "nbody/transformer-from-haar", "nbody/gnn-from-haar"}
+BESIDES |= {"nbody/transformer-fa", "nbody/transformer-from-haar", "nbody/gnn-from-haar", "nbody/gnn-ps-best"}
+BESIDES |= {f"nbody/{base}-{method}-motion" for base in ("transformer", "gnn") for method in ("ga", "ps")}
 BESIDES |= {f"acetylacetone/transformer-{one}" for one in ("augmented", "ga", "fa", "canonical", "ps", "quadrature")}
 IMAGES = ("pattern/", "peptides-func/", "peptides-struct/", "pcqm-contact/")
 BESIDES |= {  # the paper has ViT-B only, and pretrained only for molecules
