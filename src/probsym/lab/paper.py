@@ -21,7 +21,8 @@ class Column:
 class Line:
     """One line: the paper's name for it, our name without the task (None where only the paper has it), its numbers.
 
-    `metric` is that of ours which belongs in it, where it is not the column's.
+    `metric` is that of ours which belongs in it, where it is not the column's. A line that only we have, such as one of
+    a smaller encoder, has no numbers.
     """
 
     title: str
@@ -130,6 +131,18 @@ TABLES: dict[int, PaperTable] = {
             ("ViT-PS, 10 samples", ("vit-b-scratch-ps", "test_accuracy@10"), 85.989),
             ("ViT-PS, 1 sample, pretrained", ("vit-b-pretrained-ps", "test_accuracy@1"), 86.573),
             ("ViT-PS, 10 samples, pretrained", ("vit-b-pretrained-ps", "test_accuracy@10"), 86.650),
+            ("DeiT-Ti-GA, 1 sample", ("deit-ti-scratch-ga", "test_accuracy@1"), None),
+            ("DeiT-Ti-GA, 10 samples", ("deit-ti-scratch-ga", "test_accuracy@10"), None),
+            ("DeiT-Ti-GA, 1 sample, pretrained", ("deit-ti-pretrained-ga", "test_accuracy@1"), None),
+            ("DeiT-Ti-GA, 10 samples, pretrained", ("deit-ti-pretrained-ga", "test_accuracy@10"), None),
+            ("DeiT-Ti-FA", "deit-ti-scratch-fa", None),
+            ("DeiT-Ti-FA, pretrained", "deit-ti-pretrained-fa", None),
+            ("DeiT-Ti-Canonical", "deit-ti-scratch-canonical", None),
+            ("DeiT-Ti-Canonical, pretrained", "deit-ti-pretrained-canonical", None),
+            ("DeiT-Ti-PS, 1 sample", ("deit-ti-scratch-ps", "test_accuracy@1"), None),
+            ("DeiT-Ti-PS, 10 samples", ("deit-ti-scratch-ps", "test_accuracy@10"), None),
+            ("DeiT-Ti-PS, 1 sample, pretrained", ("deit-ti-pretrained-ps", "test_accuracy@1"), None),
+            ("DeiT-Ti-PS, 10 samples, pretrained", ("deit-ti-pretrained-ps", "test_accuracy@10"), None),
         ),
         _table(
             4,
@@ -146,6 +159,8 @@ TABLES: dict[int, PaperTable] = {
             ("GraphGPS", None, 0.6535, 0.2500, None, None, None, 0.3337),
             ("Exphormer", None, 0.6527, 0.2481, None, None, None, 0.3637),
             ("ViT-PS", "vit-b-pretrained-ps", 0.6575, 0.2559, 0.3287, 0.6694, 0.9526, 0.5341),
+            ("DeiT-Ti-PS", "deit-ti-scratch-ps", *[None] * len(_LRGB)),
+            ("DeiT-Ti-PS, pretrained", "deit-ti-pretrained-ps", *[None] * len(_LRGB)),
         ),
         _table(
             7,
