@@ -69,7 +69,8 @@ class Symmetrized(Saved, nn.Module):
             straight-through gradients do not cancel.
         output_keys: which entries are the outputs, for a base that returns a mapping such as a ModelOutput, a
             dataclass or a named tuple; all entries in their order if None.
-        mask_argument: the name of the base's mask argument, such as "attention_mask".
+        mask_argument: the name of the base's mask argument, such as "attention_mask". It gets True where items are
+            real, unless its name ends in "key_padding_mask", as in torch's attention: then True is padding.
 
     The base must not modify its inputs in place: they may be the caller's own tensors.
 

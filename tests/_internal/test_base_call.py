@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probsym import Symmetrized, groups
+from probsym import Symmetrized, groups, testing
 from probsym._internal.base_call import as_outputs
 from probsym.errors import SignatureError
 
@@ -175,3 +175,32 @@ def test_a_mask_that_a_base_takes_by_another_name_is_not_dropped_in_silence() ->
     with pytest.warns(UserWarning, match="Expected mask_argument='attention_mask'"):
         model(x, mask=mask)
     Symmetrized(Tokens(), "n c -> n c", S, mask_argument="attention_mask")(x, mask=mask)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_masks_of_torchs_attention_are_true_at_padding(training: bool) -> None:
+    """A padded set gives what it gives without padding: nothing attends to padding, and everything else is seen."""
+    torch.manual_seed(0)
+    encoder = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(4, 2, 8, dropout=0, batch_first=True), 2, enable_nested_tensor=False
+    ).double()
+    x, mask = torch.randn(3, 5, 4, dtype=torch.float64), torch.arange(5) < torch.tensor([[2], [5], [4]])
+    model = Symmetrized(encoder, "n c -> n c", S, mask_argument="src_key_padding_mask").train(training)
+    y = model(x, mask=mask, seed=1)
+    alone = model(x[:1, :2], seed=1)
+    torch.testing.assert_close(y[:1, :2], alone)
+    assert not y[~mask].any()
+    testing.assert_equivariant(model, x, mask=mask)
+    testing.assert_equivariant(
+        encoder, x, mask=mask, signature="n c -> n c", groups=S, mask_argument="src_key_padding_mask"
+    )
+
+
+def test_the_mask_of_a_torch_encoder_is_not_mistaken_for_padding() -> None:
+    """With as many items as rows, a mask of padding would pass for one of who attends to whom."""
+    encoder = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1, enable_nested_tensor=False
+    )
+    x, mask = torch.randn(5, 5, 4), torch.ones(5, 5, dtype=torch.bool)
+    with pytest.warns(UserWarning, match="Expected mask_argument='src_key_padding_mask'"):
+        Symmetrized(encoder, "n c -> n c", S)(x, mask=mask)

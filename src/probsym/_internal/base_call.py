@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from probsym.samplers.draw import Draw
 
 
+PADDING = "key_padding_mask"
+"""How names of masks end that are True at padding: those of torch's attention."""
+
+
 @dataclasses.dataclass(frozen=True)
 class BaseCall:
     """How to call a base.
@@ -43,11 +47,15 @@ class BaseCall:
     def of(base: Callable[..., Any], output_keys: tuple[str, ...] | None, mask_argument: str) -> BaseCall:
         """As its parameters say; refused if it does not take the mask that it is said to take."""
         takes, none = (takes_mask(base, given=given, name=mask_argument) for given in (True, False))
+        names = parameter_names(base)
+        padding = next((name for name in names if name.endswith(PADDING)), None)
+        if mask_argument == "mask" and padding is not None:  # then `mask` says which item may attend to which
+            takes = none = False
         if mask_argument != "mask" and not takes:
             raise SignatureError(
                 f"Expected a base that takes {mask_argument!r}, its mask_argument (got one that does not)"
             )
-        other = None if takes else next((name for name in parameter_names(base) if "mask" in name), None)
+        other = None if takes else padding or next((name for name in names if "mask" in name), None)
         return BaseCall(output_keys, mask_argument, takes, none, other)
 
     def values(
@@ -89,8 +97,14 @@ class BaseCall:
             if name in options:
                 raise SignatureError(f"Expected mask= rather than extra[{name!r}] (got both, or the latter)")
             masks = {key: mask.flatten(0, 1) for key, mask in draw.masks(batch).items()}
-            options[name] = masks if batch.mask_names else next(iter(masks.values()), None)
+            options |= self.masked(masks if batch.mask_names else next(iter(masks.values()), None))
         return options
+
+    def masked(self, mask: Tensor | Mapping[str, Tensor] | None) -> dict[str, Any]:
+        """The mask by the name that the base has for it, and True where that has it."""
+        if self.mask_argument.endswith(PADDING) and mask is not None:
+            mask = ~mask if isinstance(mask, Tensor) else {key: ~each for key, each in mask.items()}
+        return {self.mask_argument: mask}
 
 
 def as_outputs(returned: Any, keys: Sequence[str] | None, count: int) -> tuple[Tensor, ...]:

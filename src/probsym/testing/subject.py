@@ -85,7 +85,7 @@ class Subject:
         signature, masks = self.signature, self.signature.masks(mask)
         sizes = signature.check_inputs(inputs, mask)
         clean = [without_padding(x.detach(), term, masks) for x, term in zip(inputs, signature.inputs, strict=True)]
-        masked = {self.form.mask_argument: mask} if mask is not None and self.form.takes_mask else {}
+        masked = self.form.masked(mask) if mask is not None and self.form.takes_mask else {}
         outputs = as_outputs(self.call(*clean, **masked), self.form.output_keys, len(signature.outputs))
         signature.check_outputs(outputs, sizes, batch=inputs[0].shape[0])
         real = [zero_padding(y, term, masks) for y, term in zip(as_list(outputs), signature.outputs, strict=True)]
