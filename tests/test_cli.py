@@ -366,6 +366,12 @@ def test_evaluation_repeats_as_the_run_did(call: Commands, tmp_path: Path) -> No
     assert now == before
 
 
+def test_a_run_without_a_test_can_be_tested_later(call: Commands, tmp_path: Path) -> None:
+    run_quietly(RECIPES["tiny/mlp-ps"], tmp_path, changes=["test_repeats=0"])
+    found = numbers(call("evaluate", tmp_path / "tiny" / "mlp-ps" / "seed-0", "--device", "cpu")[1])
+    assert float(found["test_loss"][0]) > 0
+
+
 def test_evaluation_leaves_the_run_as_it_is(call: Commands, tmp_path: Path) -> None:
     run_quietly(RECIPES["tiny/plain"], tmp_path)
     folder = tmp_path / "tiny" / "plain" / "seed-0"

@@ -133,8 +133,7 @@ def evaluate(
     from probsym.lab.final_test import report_on_test
 
     result, engine = _finished(folder, device, precision)
-    if repeats is not None:
-        engine.settings = replace(engine.settings, test_repeats=repeats)
+    engine.settings = replace(engine.settings, test_repeats=repeats or max(1, engine.settings.test_repeats))
     if samples is not None:
         engine.settings = replace(engine.settings, test_samples=samples)
     shown = Table("metric", "now", "in the run", title=f"{result['row']}, seed {result['seed']}")

@@ -69,7 +69,7 @@ def test_numbers_that_make_no_run_are_refused(tmp_path: Path, pair: str) -> None
 
 
 @pytest.mark.parametrize(
-    "pair", ["test_repeats=0", "learning_rate=-1", "learning_rate=nan", "clip=-1", "weight_decay=-1", "dropout=1.5"]
+    "pair", ["test_repeats=-1", "learning_rate=-1", "learning_rate=nan", "clip=-1", "weight_decay=-1", "dropout=1.5"]
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path, pair: str) -> None:
     with pytest.raises(ProbsymError):

@@ -125,6 +125,17 @@ def test_repeated_tests_give_mean_and_deviation(tmp_path: Path) -> None:
     assert metrics["test_loss_at_end_std"] == pytest.approx(float(values.std()), abs=1e-6)
 
 
+def test_settings_can_be_chosen_without_a_look_at_the_test_set(tmp_path: Path) -> None:
+    training = training_of(tmp_path, test_repeats=0, also_test_samples=(1, 7), averaging=0.9)
+    engine = training.engine
+    engine.data = engine.data._replace(test=engine.data.test.take(slice(0, 0)))  # an evaluation of which would fail
+    names = metric_names(engine)
+    metrics = training.run()
+    assert set(metrics) == set(names)
+    assert not any(name.startswith("test_") for name in metrics)
+    assert {"valid_loss", "valid_loss_averaged", "best_epoch_loss"} <= set(metrics)
+
+
 def test_other_numbers_of_draws_are_tested_too(tmp_path: Path) -> None:
     training = training_of(tmp_path, test_repeats=2, also_test_samples=(1, 7))
     metrics, engine = training.run(), training.engine

@@ -44,13 +44,14 @@ def report_on_test(engine: Engine, seed: int, suffix: str) -> dict[str, float]:
     """The test metrics of the weights as they are: the mean, and the deviation, over repeated evaluations.
 
     With other numbers of draws too if the settings say so: as `test_mse@20`, where the model makes several at all.
+    None if there are to be no evaluations.
     """
     settings, metrics = engine.settings, dict[str, float]()
     others = settings.also_test_samples if engine.draws else ()
     for draws, mark in ((settings.test_samples, suffix), *((samples, f"{suffix}@{samples}") for samples in others)):
         repeats = range(settings.test_repeats)
         evaluations = [engine.evaluate(engine.data.test, seed, "test", repeat, samples=draws) for repeat in repeats]
-        for name in evaluations[0]:
+        for name in evaluations[0] if evaluations else ():
             values = torch.tensor([evaluation[name] for evaluation in evaluations], dtype=torch.float64)
             metrics[f"test_{name}{mark}"] = round(float(values.mean()), 8)
             if len(repeats) > 1:

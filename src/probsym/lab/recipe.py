@@ -62,7 +62,8 @@ class Settings:
     The average is validated, selected and tested beside the weights themselves.
     """
     test_repeats: int = 1
-    """Evaluations of the test set, each with draws of its own, whose mean counts."""
+    """Evaluations of the test set, each with draws of its own, whose mean counts; 0 to choose settings by validation
+    without a look at the test set."""
     also_test_samples: tuple[int, ...] = ()
     """Other numbers of draws to test with too, reported with the number behind an @."""
     validate_every: int = 1
@@ -78,7 +79,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "also_test_samples", tuple(self.also_test_samples))  # files have lists
-        whole = {"epochs": 0, "batch_size": 1, "samples": 1, "eval_samples": 1, "test_repeats": 1, "validate_every": 1}
+        whole = {"epochs": 0, "batch_size": 1, "samples": 1, "eval_samples": 1, "test_repeats": 0, "validate_every": 1}
         if self.test_samples is not None:
             whole["test_samples"] = 1
         for name, least in whole.items():
