@@ -23,6 +23,8 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BACKEND = os.environ.get("PROBSYM_BACKEND", "inductor" if DEVICE == "cuda" else "aot_eager")
 EPOCH = (6, 4, 5)
 """The sizes of the batches."""
+DRAWS = {"fallback_random": True, "reorder_for_peak_memory": False}
+"""Draws as without a compiler, and in that order, which torch before 2.13 may change (pytorch issue 181136)."""
 
 CASES = [
     ("S", "Haar"),
@@ -85,12 +87,10 @@ def test_epochs(setting: str, sampler: str) -> None:
         model.train(training)
         for inputs, mask in batches:
             wanted = step(model, model, inputs, mask)
-            with config.patch({**COMPILER, "fallback_random": True}):  # draws as without a compiler
+            with config.patch({**COMPILER, **DRAWS}):
                 found = step(compiled, model, inputs, mask)
-            where = f"epoch {epoch}, training {training}, batch of {len(inputs[0])}"
-            torch.testing.assert_close(
-                found, wanted, atol=1e-6, rtol=1e-5, msg=lambda text, where=where: f"{text}\n{where}"
-            )
+            off = [name for name in wanted if not torch.allclose(found[name], wanted[name], atol=1e-6, rtol=1e-5)]
+            assert not off, f"epoch {epoch}, training {training}, batch of {len(inputs[0])}"
             counts.append(counter.frame_count)
     assert counts[0] == pieces
     assert counts[len(counts) // 2 - 1] <= 3 * pieces  # the first size, any size, and those once more in evaluation

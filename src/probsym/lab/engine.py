@@ -23,10 +23,10 @@ from probsym.samplers import Noise
 from probsym.symmetrized import Symmetrized
 
 COMPILER = {"triton.autotune_pointwise": False, "comprehensive_padding": False, "inplace_buffers": False}
-"""Elementwise kernels are not tried in several shapes, each of which has to be compiled. The other two avoid faults of
-the compiler that give wrong gradients without a word. Strides are not padded: torch before 2.13 may write a buffer with
-padded strides and read it with others (pytorch issue 179931). Buffers are not overwritten: a kernel that overwrites
-numbers and sums them too may read some of them after they were overwritten (triton issue 1615)."""
+"""Elementwise kernels are not tried in several shapes, each of which has to be compiled. Strides are not padded: torch
+before 2.13 may write a buffer with padded strides and read it with others, which gives wrong gradients without a word
+(pytorch issue 179931). Buffers are not overwritten, as a precaution: where a kernel overwrites numbers and sums them
+too, such a sum was sometimes wrong on a GPU (docs/guide/speed.md)."""
 LARGEST_BATCH = 100
 """How often each example may occur in a batch."""
 
