@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from probsym import Symmetrized, testing
+from probsym import Symmetrized, bases, testing
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples
 from probsym.lab.recipe import Recipe
-from probsym.lab.recipes.nbody import METHODS, READING_MOTION, RECIPES, SOFTENING, NBody, RelativeMotion
+from probsym.lab.recipes.motion import SOFTENING, RelativeMotion, Stages
+from probsym.lab.recipes.nbody import METHODS, READING_MOTION, RECIPES, STAGES, NBody
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
 from probsym.nets import edge_convolution, vector_neurons, vn_dgcnn
@@ -92,7 +93,7 @@ def test_calm_systems_are_those_that_are_not_chaotic(monkeypatch: pytest.MonkeyP
 def test_there_is_a_recipe_for_every_base_and_method() -> None:
     methods = (*METHODS, *(f"{method}-motion" for method in READING_MOTION))
     both = {f"nbody/{base}-{method}" for base in ("transformer", "gnn") for method in methods}
-    assert set(NAMES) == both | {"nbody/gnn-ps-best"}
+    assert set(NAMES) == both | {"nbody/gnn-ps-best", *(f"nbody/staged-gnn-{method}" for method in READING_MOTION)}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -144,13 +145,17 @@ def test_parameters_are_those_of_the_paper() -> None:
 def test_transformers_predict_displacements_that_are_added_after_the_average() -> None:
     for name, recipe in NAMES.items():
         model = recipe.build(recipe.settings)
-        assert model.residual == (0 if "transformer" in name or name.endswith(("-motion", "-best")) else None)
+        moves = any(word in name for word in ("transformer", "-motion", "-best", "staged"))
+        assert model.residual == (0 if moves else None)
 
 
 def test_some_bases_read_how_pairs_move() -> None:
     """Each feature for one pair, by hand."""
     for name, recipe in NAMES.items():
-        assert isinstance(recipe.build(recipe.settings).base, RelativeMotion) == name.endswith(("-motion", "-best"))
+        base = recipe.build(recipe.settings).base
+        assert isinstance(base, RelativeMotion) == name.endswith(("-motion", "-best"))
+        if isinstance(base, Stages):
+            assert [type(stage) for stage in base.stages] == [RelativeMotion] * STAGES
     position, velocity = torch.zeros(1, 5, 3), torch.zeros(1, 5, 3)
     position[0, 1, 0], velocity[0, 1], velocity[0, 2, 1] = 2.0, torch.tensor([3.0, 4.0, 0.0]), 1.0
     charges, squares = torch.full((1, 5, 5), -1.0), (position.unsqueeze(1) - position.unsqueeze(2)).square().sum(-1)
@@ -169,21 +174,40 @@ def test_some_bases_read_how_pairs_move() -> None:
     torch.testing.assert_close(seen[2][0, 0, 2], torch.tensor([-1.0, 0.0, near, -near, 0.0, 1.0]))
 
 
-@pytest.mark.parametrize(
-    "name", ["nbody/transformer-ps", "nbody/gnn-ps", "nbody/transformer-ps-motion", "nbody/gnn-ps-motion"]
-)
-def test_a_base_can_have_dropout(name: str) -> None:
-    recipe = NAMES[name]
+def test_each_stage_reads_particles_as_the_one_before_left_them() -> None:
+    """Free particles, by hand: every stage moves them by half their velocity, and doubles it."""
+    seen: list[list[torch.Tensor]] = []
+
+    class Stage(torch.nn.Module):
+        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+            seen.append(list(inputs))
+            return torch.cat([inputs[1] / 2, inputs[1]], -1)
+
+    position, velocity, pairs = EXAMPLES.take(slice(0, 2)).inputs
+    moved = Stages([Stage(), Stage(), Stage()])(position, velocity, pairs)
+    torch.testing.assert_close(moved, (0.5 + 1 + 2) * velocity)
+    for inputs, steps, factor in zip(seen, (0, 0.5, 1.5), (1, 2, 4), strict=True):
+        here = position + steps * velocity
+        torch.testing.assert_close(inputs[0], here)
+        torch.testing.assert_close(inputs[1], factor * velocity)
+        torch.testing.assert_close(inputs[2][..., 0], pairs[..., 0])
+        torch.testing.assert_close(inputs[2][..., 1], (here.unsqueeze(1) - here.unsqueeze(2)).square().sum(-1))
+    torch.testing.assert_close(seen[0][2], pairs)
+
+
+@pytest.mark.parametrize("row", ["transformer-ps", "gnn-ps", "transformer-ps-motion", "gnn-ps-motion", "staged-gnn-ps"])
+def test_a_base_can_have_dropout(row: str) -> None:
+    recipe = NAMES[f"nbody/{row}"]
     model = recipe.build(replace(recipe.settings, base_dropout=0.3))
-    base = model.base.base if name.endswith(("-motion", "-best")) else model.base
-    assert base.arguments["dropout"] == 0.3
+    parts = [part for part in model.base.modules() if isinstance(part, bases.GNN | bases.SequenceTransformer)]
+    assert [part.arguments["dropout"] for part in parts] == [0.3] * (STAGES if "staged" in row else 1)
 
 
 def test_draws_are_those_of_the_paper() -> None:
     for recipe in NAMES.values():
         model = recipe.build(recipe.settings)
         single = recipe.name.endswith(("canonical", "fa"))
-        training = 1 if recipe.name.endswith("-best") else 20
+        training = 1 if recipe.name.endswith("-best") or "staged" in recipe.name else 20
         assert (model.samples, model.eval_samples) == ((1, 1) if single else (training, 20))
         draws = (20, (200,)) if "gnn" in recipe.name and "egnn" not in recipe.name else (200, (20,))
         assert (recipe.settings.test_samples, recipe.settings.also_test_samples) == draws

@@ -20,7 +20,10 @@ BY_TASK: dict[str, tuple[str, ...]] = {
     "exp-classify": GRAPHS,
     "graph8c": (*GRAPHS, "gin-sum", "gcn-sum"),
     "exp": (*GRAPHS, "gin-sum", "gcn-sum"),
-    "nbody": (*(f"{base}-{method}" for base in ("transformer", "gnn") for method in PARTICLES), "gnn-ps-best", "egnn"),
+    "nbody": (
+        *(f"{base}-{method}" for base in ("transformer", "gnn") for method in PARTICLES),
+        *("gnn-ps-best", "staged-gnn-ga", "staged-gnn-ps", "egnn"),
+    ),
     "pattern": (*(f"{base}-{method}" for base in VITS for method in METHODS), *(f"{base}-ps" for base in TEXTS)),
     "peptides-func": MOLECULES,
     "peptides-struct": MOLECULES,

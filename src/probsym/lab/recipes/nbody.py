@@ -20,6 +20,7 @@ from probsym.lab.examples import Examples, Splits
 from probsym.lab.methods import symmetrized
 from probsym.lab.progress import shown
 from probsym.lab.recipe import Recipe, Settings, Task
+from probsym.lab.recipes.motion import RelativeMotion, Stages, pairs_of
 from probsym.nets import Features
 from probsym.samplers import Sampler
 from probsym.signature import Signature
@@ -27,8 +28,7 @@ from probsym.signature import Signature
 T = TypeVar("T")
 ITEMS, DIMENSIONS = 5, 3
 ARRAYS, WITH_MOTION = "n 3, n 3, n n 2 -> n 3", "n 3, n 3, n n 6 -> n 3"
-SOFTENING = 0.05
-"""Added to squared distances, so that their inverses stay moderate where particles meet."""
+STAGES = 4
 VECTOR_NEURONS = 64
 """Their width as published, with 6,897 parameters: the appendix says "around 7k", but also 96, which has 15,473."""
 SETTINGS = Settings(
@@ -46,7 +46,7 @@ SETTINGS = Settings(
 )
 GNN_SETTINGS = replace(SETTINGS, test_samples=20, also_test_samples=(200,))
 BEST_SETTINGS = replace(GNN_SETTINGS, samples=1, huber=0.1, base_dropout=0.05)
-"""Beyond the paper: what was best in validation (docs/particles.md)."""
+"""Beyond the paper: what was best in validation, with the GNN that is not staged (docs/particles.md)."""
 
 
 class NBody(Task):
@@ -77,7 +77,7 @@ class NBody(Task):
         position, velocity, pairs = batch.inputs
         drawn = torch.randn(2, *position.shape, dtype=position.dtype, device=position.device, generator=generator)
         position, velocity = position + deviation * drawn[0], velocity + deviation * drawn[1]
-        return batch._replace(inputs=(position, velocity, _pairs(pairs[..., 0], position)))
+        return batch._replace(inputs=(position, velocity, pairs_of(pairs[..., 0], position)))
 
     def test_parts(self) -> dict[str, Tensor]:
         return {"calm": ~_watched(nbody_chaos)["test"]}
@@ -104,14 +104,9 @@ def as_examples(particles: Particles) -> Examples:
     """Systems as examples in float32."""
     position = particles.position
     charges = particles.edges * (1 - torch.eye(position.shape[1], dtype=position.dtype))
-    pairs = _pairs(charges, position)
+    pairs = pairs_of(charges, position)
     inputs = tuple(tensor.float() for tensor in (position, particles.velocity, pairs))
     return Examples(inputs, None, particles.target.float(), torch.arange(len(position)))
-
-
-def _pairs(charges: Tensor, position: Tensor) -> Tensor:
-    """Products of charges and squared distances."""
-    return torch.stack([charges, (position.unsqueeze(1) - position.unsqueeze(2)).square().sum(-1)], -1)
 
 
 class AnyNet(nn.Module):
@@ -142,27 +137,6 @@ def _sampler(method: str, settings: Settings, scores: bool) -> Sampler:
     return samplers.Learned(net, settings.noise, settings.tau, reads=(0, 1))
 
 
-class RelativeMotion(nn.Module):
-    """A base that also reads how the particles of each pair move relative to each other.
-
-    With r the softened distance, four features are added, none of which a rigid motion or a common velocity changes:
-    1 / r, the product of the charges divided by r, how fast r grows, and the square of the relative speed.
-    """
-
-    def __init__(self, base: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.base = base
-
-    def forward(self, position: Tensor, velocity: Tensor, pairs: Tensor) -> Tensor:
-        """What the base makes of the system."""
-        charges, squares = pairs.split(1, -1)
-        inverse = (squares + SOFTENING).rsqrt()
-        apart, motion = (x.unsqueeze(1) - x.unsqueeze(2) for x in (position, velocity))
-        growth = (apart * motion).sum(-1, keepdim=True) * inverse
-        speeds = motion.square().sum(-1, keepdim=True)
-        return self.base(position, velocity, torch.cat([pairs, inverse, charges * inverse, growth, speeds], -1))
-
-
 def _transformer(settings: Settings, method: str, motion: bool = False) -> nn.Module:
     base: nn.Module = bases.SequenceTransformer(
         WITH_MOTION if motion else ARRAYS, n=ITEMS, dropout=settings.base_dropout
@@ -175,7 +149,19 @@ def _transformer(settings: Settings, method: str, motion: bool = False) -> nn.Mo
 def _gnn(settings: Settings, method: str, motion: bool = False) -> nn.Module:
     """It predicts positions, as published; with relative motion displacements, since that is better."""
     base: nn.Module = bases.GNN(WITH_MOTION if motion else ARRAYS, width=60, layers=4, dropout=settings.base_dropout)
-    base, residual = (RelativeMotion(base), 0) if motion else (base, None)
+    return _over_motions(RelativeMotion(base) if motion else base, settings, method, residual=0 if motion else None)
+
+
+def _staged_gnn(settings: Settings, method: str) -> nn.Module:
+    """As many layers as the other GNN has, each a small GNN of its own, between which the particles move."""
+    layers = [
+        bases.GNN("n 3, n 3, n n 6 -> n 6", width=60, layers=1, dropout=settings.base_dropout) for _ in range(STAGES)
+    ]
+    return _over_motions(Stages(map(RelativeMotion, layers)), settings, method, residual=0)
+
+
+def _over_motions(base: nn.Module, settings: Settings, method: str, residual: int | None) -> nn.Module:
+    """A base that permutations do not concern, under E(3) alone."""
     bound, sampler = {"d": groups.E(DIMENSIONS)}, _sampler(method, settings, scores=False)
     return symmetrized(base, "n d:point, n d, n m e -> n d:point", bound, sampler, settings, residual=residual)
 
@@ -207,5 +193,9 @@ RECIPES = [
 ]
 RECIPES += [
     Recipe("nbody/gnn-ps-best", NBody, partial(_gnn, method="ps", motion=True), BEST_SETTINGS),
+    *(
+        Recipe(f"nbody/staged-gnn-{method}", NBody, partial(_staged_gnn, method=method), BEST_SETTINGS)
+        for method in READING_MOTION
+    ),
     Recipe("nbody/egnn", NBody, _egnn, SETTINGS),
 ]
