@@ -1,7 +1,7 @@
 """A training step of EXP-classify at the paper's sizes: MLP-PS, batch 100, 10 draws, graphs of up to 64 nodes.
 
-On a GPU: the step launched from Python, compiled, captured as a CUDA graph, both, and in a plain loop with a model
-compiled in mode "reduce-overhead", beside the bare MLP with its optimiser on as many rows, in the last two ways. On any
+On a GPU: the step launched from Python, compiled, captured as a CUDA graph, both, and in a user's own loop with a
+compiled model, in mode "reduce-overhead" or captured, beside the bare MLP with its optimiser on as many rows. On any
 device: the symmetrization alone, everything but the MLP, against its dense, literal form (the net on repeated graphs,
 Sinkhorn on logarithms, permutation matrices).
 

@@ -1,8 +1,9 @@
 """Training steps on charged particles at the paper's sizes: batch 100, 20 draws, five particles.
 
 The transformer under S_n x E(3) and the GNN under E(3), with learned distributions, launched from Python, and on a GPU
-also compiled, captured as a CUDA graph, both, and in a plain loop with a model compiled in mode "reduce-overhead";
-beside each its bare base with its optimiser on 2,000 rows, compiled and captured, and on a GPU in such a loop too.
+also compiled, captured as a CUDA graph, both, and in a user's own loop with a compiled model, in mode "reduce-overhead"
+or captured. Beside each its bare base with its optimiser on 2,000 rows, compiled and captured, and on a GPU also in a
+loop in that mode.
 
 Run: python benchmarks/nbody.py [--device cuda] [--precision tf32] [--only RECIPE] [--out FILE]. The last line is JSON.
 """

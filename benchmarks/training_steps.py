@@ -43,21 +43,25 @@ def training_steps(
         runs[mode] = _stepper(engine.train_step, engine.order(0, 0)[0])
     if fabric.device.type == "cuda":
         runs["own_loop"] = own_loop(name, options)
+        runs["own_loop_captured"] = captured(own_loop(name, options, capturable=True))
     return side_by_side({**runs, **bare}, repeats=repeats, device=fabric.device)
 
 
-def own_loop(name: str, options: Options) -> Callable[[], object]:
-    """A step as a user writes it: one line compiles the model, the rest is plain PyTorch."""
+def own_loop(name: str, options: Options, capturable: bool = False) -> Callable[[], object]:
+    """A step as a user writes it: one line compiles the model, the rest is plain PyTorch.
+
+    It is launched with little overhead by itself, or else fit to be captured, as docs/guide/speed.md does it.
+    """
     recipe, fabric = trainable(name), make_fabric(options)
     engine = make_engine(recipe, replace(recipe.settings, epochs=1), fabric)
     task, settings, batch = engine.task, engine.settings, engine.data.train.take(engine.order(0, 0)[0])
     model = engine.model.train()
     assert isinstance(model, Symmetrized)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fabric.device.type == "cuda")
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fabric.device.type == "cuda", capturable=capturable)
     torch._inductor.config.comprehensive_padding = False  # for this and what follows see docs/guide/speed.md
     torch._inductor.config.inplace_buffers = False
     torch._functorch.config.backward_pass_autocast = "off"
-    estimator = torch.compile(model.estimator(), mode="reduce-overhead")
+    estimator = torch.compile(model.estimator(), mode=None if capturable else "reduce-overhead")
 
     def step() -> None:
         optimiser.zero_grad(set_to_none=True)

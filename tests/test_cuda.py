@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probsym import Signature, groups
+from probsym import Signature, Symmetrized, groups, samplers
 from probsym.bases import PatchTransformer
 from probsym.bases.encoders import Encoder, EncoderSettings
 from probsym.lab.analyses import ANALYSES, STUDIES
@@ -205,6 +205,38 @@ def test_a_training_step_of_particles_can_be_captured(name: str) -> None:
     assert plain[0] == pytest.approx(captured[0], rel=1e-4)
     assert plain == pytest.approx(captured, rel=1e-2)
     assert len(set(captured)) == 3
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
+def test_the_captured_loop_of_the_docs() -> None:
+    """Its weights are those of the same steps without a graph: three on the first batch, then one on each."""
+    page = Path(__file__).resolve().parents[1] / "docs" / "guide" / "speed.md"
+    section = page.read_text().split("## Capture whole steps")[1].split("\n## ")[0]
+    code = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
+    base = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 6))
+    model = Symmetrized(Flattened(base), "n d -> n d", {"n": groups.S()}, samplers.Enumerate()).double().cuda()
+    batches = torch.randn(5, 2, 4, 3, 2, device="cuda", dtype=torch.float64)
+    plain = deepcopy(model)
+    exec(compile(code, str(page), "exec"), {"torch": torch, "model": model, "batches": batches})
+    optimizer = torch.optim.Adam(plain.parameters(), lr=1e-3)
+    for x, target in (*[batches[0]] * 3, *batches):
+        optimizer.zero_grad()
+        (plain(x) - target).square().mean().backward()
+        optimizer.step()
+    torch.cuda.synchronize()
+    for parameter, wanted in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(parameter, wanted, atol=1e-10, rtol=1e-8)
+
+
+class Flattened(nn.Module):
+    """A base that reads all items of a set as one vector."""
+
+    def __init__(self, base: nn.Module) -> None:
+        super().__init__()
+        self.base = base
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x.flatten(1)).view(x.shape)
 
 
 @pytest.mark.parametrize("capture", [False, True])
