@@ -84,6 +84,12 @@ def test_another_run_into_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_another_run_is_not_resumed_and_what_differs_is_said(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path, changes=["epochs=1"])
+    with pytest.raises(RunError, match=r"to have epochs=2, tau=0.5 \(got one with epochs=1, tau=0.01\)"):
+        run_quietly(PS, tmp_path, changes=["epochs=2", "tau=0.5"], resume=True)
+
+
 def test_all_seeds_are_checked_before_the_first_is_run(tmp_path: Path) -> None:
     run_quietly(PS, tmp_path, (1,), changes=["epochs=1"])
     with pytest.raises(RunError, match="seed-1"):

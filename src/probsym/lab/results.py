@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +57,25 @@ def in_words(changed: Mapping[str, Any] | None, between: str = ", ") -> str:
         f"{name}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
         for name, value in sorted((changed or {}).items())
     )
+
+
+def apart(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, str]:
+    """The values in which two mappings differ, also those of mappings inside, as `in_words` has each.
+
+    >>> apart({"seed": 1, "settings": {"epochs": 4, "tau": 0.1}}, {"seed": 1, "settings": {"epochs": 2, "tau": 0.1}})
+    ('settings.epochs=4', 'settings.epochs=2')
+    """
+    ours, theirs = dict(_flat(wanted)), dict(_flat(given))
+    names = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
+    return in_words({name: ours.get(name) for name in names}), in_words({name: theirs.get(name) for name in names})
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
 
 
 def write_result(folder: Path, result: Mapping[str, Any], curve: Sequence[Mapping[str, float]] = ()) -> Path:

@@ -33,6 +33,7 @@ from probsym.lab.provenance import provenance
 from probsym.lab.recipe import Recipe, Settings
 from probsym.lab.results import (
     FIELDS,
+    apart,
     check_result,
     curve_text,
     read_curve,
@@ -213,8 +214,9 @@ class Job:
         path, curve_path = folder / "result.json", folder / "curve.csv"
         if fabric.broadcast(path.exists()):  # what the first process sees: a folder on a network has many views
             result = read_run(folder)
-            if settings_of(result, folder) != self.settings:
-                raise RunError(f"Expected the run in {folder} to have the same settings (got {result['settings']})")
+            if (theirs := settings_of(result, folder)) != self.settings:
+                wanted, got = apart(asdict(self.settings), asdict(theirs))
+                raise RunError(f"Expected the run in {folder} to have {wanted} (got one with {got})")
             if result.get("precision", self.options.precision) != self.options.precision:
                 raise RunError(
                     f"Expected the run in {folder} to be in {self.options.precision} (got {result['precision']})"

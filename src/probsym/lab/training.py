@@ -24,6 +24,7 @@ from probsym.lab.final_test import AT_END, report_on_test, suffixes, weights_in
 from probsym.lab.interrupts import graceful
 from probsym.lab.kept_weights import keep_weights
 from probsym.lab.recipe import Recipe, Settings
+from probsym.lab.results import apart
 from probsym.lab.seeds import derived, seeded
 from probsym.lab.text import is_number
 
@@ -123,7 +124,8 @@ class Training:
             stored["settings"] = asdict(Settings()) | stored["settings"]
         stored["built"] = completed(stored["built"])
         if stored != wanted:
-            raise RunError(f"Expected {self.path} to be of {wanted} (got {stored})")
+            ours, theirs = apart(wanted, stored)
+            raise RunError(f"Expected {self.path} to be of a run with {ours} (got one with {theirs})")
         began = f"which the run in {self.path.parent} began"
         if self.keep_every not in (None, state["keep_every"]):
             raise RunError(
