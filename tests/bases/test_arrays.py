@@ -175,7 +175,7 @@ def test_refuses_sparse_tensors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mask", "found"),
+    ("mask", "description"),
     [
         (torch.ones(2, 4, dtype=torch.bool), r"\(2, 4\), torch.bool"),
         (torch.ones(3, dtype=torch.bool), r"\(3,\), torch.bool"),
@@ -185,8 +185,8 @@ def test_refuses_sparse_tensors() -> None:
         ([[True] * 3] * 2, "list"),
     ],
 )
-def test_refuses_masks(mask: Any, found: str) -> None:
-    with pytest.raises(MaskError, match=rf"^Expected mask to be boolean \(2, 3\) \(got {found}\)"):
+def test_refuses_masks(mask: Any, description: str) -> None:
+    with pytest.raises(MaskError, match=rf"^Expected mask to be boolean \(2, 3\) \(got {description}\)"):
         check_mask(mask, 2, 3)
 
 

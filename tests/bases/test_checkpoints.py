@@ -319,11 +319,11 @@ def test_a_roberta_is_known_by_its_prefix_where_no_configuration_says(tmp_path: 
     model = roberta()
     write(tmp_path, {f"roberta.{name}": x for name, x in state(model).items()})
     try:
-        found = load(tmp_path, heads=HEADS).positions.detach()
+        positions = load(tmp_path, heads=HEADS).positions.detach()
     except CheckpointError:
         return
     wanted = model.embeddings.position_embeddings.weight[2:19] + model.embeddings.token_type_embeddings.weight
-    torch.testing.assert_close(found, wanted.detach())
+    torch.testing.assert_close(positions, wanted.detach())
 
 
 # --------------------------------------------------------------------------------------------------- configuration
@@ -446,29 +446,29 @@ def test_another_shape_than_expected(tmp_path: Path, a_vit: ViTModel, change: di
 @pytest.mark.parametrize("prefix", ["module.", "model.", "module.vit."])
 def test_prefixes_in_a_row(tmp_path: Path, a_vit: ViTModel, prefix: str) -> None:
     write(tmp_path, classic(a_vit, prefix), config_of(a_vit))
-    found = read_pretrained(tmp_path)
-    assert found.layout == "transformers ViT"
-    assert len(found.layers) == 16 * LAYERS + 2
+    encoder = read_pretrained(tmp_path)
+    assert encoder.layout == "transformers ViT"
+    assert len(encoder.layers) == 16 * LAYERS + 2
 
 
 def test_what_is_read_is_described(tmp_path: Path, a_vit: ViTModel) -> None:
-    found = read_pretrained(write(tmp_path, timm(a_vit)), heads=HEADS, layer_norm_eps=EPS)
-    assert found.source == str(tmp_path)
-    assert (found.settings.family, found.settings.width, found.settings.layers) == ("vit", WIDTH, LAYERS)
-    assert found.cls is not None
-    assert found.positions is not None
-    assert (found.cls.shape, found.positions.shape, found.global_position) == ((WIDTH,), (17, WIDTH), True)
+    encoder = read_pretrained(write(tmp_path, timm(a_vit)), heads=HEADS, layer_norm_eps=EPS)
+    assert encoder.source == str(tmp_path)
+    assert (encoder.settings.family, encoder.settings.width, encoder.settings.layers) == ("vit", WIDTH, LAYERS)
+    assert encoder.cls is not None
+    assert encoder.positions is not None
+    assert (encoder.cls.shape, encoder.positions.shape, encoder.global_position) == ((WIDTH,), (17, WIDTH), True)
     assert torch.equal(
-        found.layers["layers.1.attention.v_proj.weight"], state(a_vit)["layers.1.attention.v_proj.weight"]
+        encoder.layers["layers.1.attention.v_proj.weight"], state(a_vit)["layers.1.attention.v_proj.weight"]
     )
 
 
 def test_refusals_leave_nothing_behind(tmp_path: Path, a_vit: ViTModel) -> None:
     folder = write(tmp_path, classic(a_vit))
-    before = sorted(one.name for one in folder.iterdir())
+    before = sorted(file.name for file in folder.iterdir())
     with pytest.raises(CheckpointError):
         load(folder)
-    assert sorted(one.name for one in folder.iterdir()) == before
+    assert sorted(file.name for file in folder.iterdir()) == before
 
 
 Mutation = Callable[[Tensors], Tensors]

@@ -45,7 +45,7 @@ def literal(model: EGNN, x: Tensor, v: Tensor, e: Tensor) -> Tensor:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_agrees_with_the_formula(dtype: torch.dtype) -> None:
     model, given = build(dtype), inputs(dtype)
-    wanted = torch.stack([literal(model, *(one[b] for one in given)) for b in range(3)])
+    wanted = torch.stack([literal(model, *(tensor[b] for tensor in given)) for b in range(3)])
     tolerance = 1e-4 if dtype == torch.float32 else 1e-10
     torch.testing.assert_close(model(*given), wanted, rtol=tolerance, atol=tolerance)
 
@@ -53,12 +53,12 @@ def test_agrees_with_the_formula(dtype: torch.dtype) -> None:
 def test_gradients_agree_with_the_formula() -> None:
     model, given = build(), inputs()
     weights = list(model.parameters())
-    found = torch.autograd.grad(model(*given).square().sum(), weights, allow_unused=True)
-    total = sum(literal(model, *(one[b] for one in given)).square().sum() for b in range(3))
-    for one, other in zip(found, torch.autograd.grad(total, weights, allow_unused=True), strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            torch.testing.assert_close(one, other)
+    gradients = torch.autograd.grad(model(*given).square().sum(), weights, allow_unused=True)
+    total = sum(literal(model, *(tensor[b] for tensor in given)).square().sum() for b in range(3))
+    for gradient, wanted in zip(gradients, torch.autograd.grad(total, weights, allow_unused=True), strict=True):
+        assert (gradient is None) == (wanted is None)
+        if gradient is not None:
+            torch.testing.assert_close(gradient, wanted)
 
 
 def test_follows_permutations_and_rigid_motions() -> None:

@@ -56,9 +56,9 @@ def test_agrees_with_a_bert(options: dict[str, Any], dtype: torch.dtype) -> None
     encoder.embedding_norm.load_state_dict(model.embeddings.LayerNorm.state_dict())
     words = normal(2, 5, 32, dtype=dtype).requires_grad_()
     places = model.embeddings.position_embeddings.weight[:5] + model.embeddings.token_type_embeddings.weight[0]
-    found, wanted = encoder(words + places), model(inputs_embeds=words).last_hidden_state
-    assert_close(found, wanted, **TOLERANCE[dtype])
-    assert_close(gradients(found, [words]), gradients(wanted, [words]), **TOLERANCE[dtype])
+    output, wanted = encoder(words + places), model(inputs_embeds=words).last_hidden_state
+    assert_close(output, wanted, **TOLERANCE[dtype])
+    assert_close(gradients(output, [words]), gradients(wanted, [words]), **TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -113,14 +113,14 @@ def test_bfloat16(family: str, checkpointing: bool) -> None:
     encoder, tokens = build(family, torch.float32, checkpointing), normal(2, 5, 32, dtype=torch.float32)
     wanted = encoder(tokens)
     with torch.autocast("cpu", torch.bfloat16):
-        found = encoder(tokens)
-    assert_close(found.float(), wanted, rtol=0.05, atol=0.08)
-    assert all(one.isfinite().all() for one in gradients(found, encoder.parameters()))
+        output = encoder(tokens)
+    assert_close(output.float(), wanted, rtol=0.05, atol=0.08)
+    assert all(gradient.isfinite().all() for gradient in gradients(output, encoder.parameters()))
     encoder.to(torch.bfloat16)
-    found = encoder(tokens.to(torch.bfloat16))
-    assert found.dtype == torch.bfloat16
-    assert_close(found.float(), wanted, rtol=0.05, atol=0.08)
-    assert all(one.isfinite().all() for one in gradients(found, encoder.parameters()))
+    output = encoder(tokens.to(torch.bfloat16))
+    assert output.dtype == torch.bfloat16
+    assert_close(output.float(), wanted, rtol=0.05, atol=0.08)
+    assert all(gradient.isfinite().all() for gradient in gradients(output, encoder.parameters()))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_settings_make_a_round_trip() -> None:
         ({**TINY, "attention_dropout": -0.1}, r"dropout in \[0, 1\) \(got 0.0 and -0.1\)"),
         (GPT2Config(), r"model_type to be one of vit, bert, roberta, xlm-roberta \(got 'gpt2'\)"),
     ],
-    ids=lambda one: None,
+    ids=lambda value: None,
 )
 def test_refuses_settings(given: Any, message: str) -> None:
     with pytest.raises(RangeError, match=r"^Expected " + message):

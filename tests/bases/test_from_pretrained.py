@@ -83,17 +83,17 @@ def test_every_layout_gives_the_same_tokens(tmp_path: Path, original: ViTModel, 
     model = load(tmp_path, **({} if with_config else {"heads": HEADS, "layer_norm_eps": EPS}))
     with torch.no_grad():
         wanted = original(pixels()).last_hidden_state
-        found = tokens_of(model, original.embeddings.patch_embeddings(pixels()))
+        tokens = tokens_of(model, original.embeddings.patch_embeddings(pixels()))
     assert wanted.std() > 0.1
-    assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+    assert_close(tokens, wanted, atol=1e-5, rtol=1e-5)
 
 
 def test_what_transformers_itself_saves_loads(tmp_path: Path, original: ViTModel) -> None:
     original.save_pretrained(tmp_path)
     with torch.no_grad():
         wanted = original(pixels()).last_hidden_state
-        found = tokens_of(load(tmp_path), original.embeddings.patch_embeddings(pixels()))
-    assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+        tokens = tokens_of(load(tmp_path), original.embeddings.patch_embeddings(pixels()))
+    assert_close(tokens, wanted, atol=1e-5, rtol=1e-5)
 
 
 def test_a_whole_model_is_the_original_once_it_has_its_projection(tmp_path: Path, original: ViTModel) -> None:
@@ -105,8 +105,8 @@ def test_a_whole_model_is_the_original_once_it_has_its_projection(tmp_path: Path
         model.tokenize.bias.copy_(projection.bias)
         model.detokenize.weight.copy_(torch.eye(WIDTH))
         wanted = original(pixels()).last_hidden_state[:, 0]
-        found = model(pixels().permute(0, 2, 3, 1))
-    assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+        output = model(pixels().permute(0, 2, 3, 1))
+    assert_close(output, wanted, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("layout", [classic, in_memory])
@@ -117,17 +117,17 @@ def test_a_vit_without_biases_of_its_queries(tmp_path: Path, layout: Callable[..
     model = load(write(tmp_path, tensors), heads=HEADS, layer_norm_eps=EPS)
     assert not model.encoder.settings.qkv_bias
     with torch.no_grad():
-        found = tokens_of(model, plain.embeddings.patch_embeddings(pixels()))
-        assert_close(found, plain(pixels()).last_hidden_state, atol=1e-5, rtol=1e-5)
+        tokens = tokens_of(model, plain.embeddings.patch_embeddings(pixels()))
+        assert_close(tokens, plain(pixels()).last_hidden_state, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_weights_of_any_precision_are_read_into_ours(tmp_path: Path, original: ViTModel, dtype: torch.dtype) -> None:
     tensors = {name: x.to(dtype) for name, x in classic(original).items()}
     model = load(write(tmp_path, tensors, config_of(original)))
-    assert {one.dtype for one in model.parameters()} == {torch.float32}
-    found = model.state_dict()["encoder.layers.1.mlp.fc1.weight"]
-    assert torch.equal(found, tensors["encoder.layer.1.intermediate.dense.weight"].float())
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    weight = model.state_dict()["encoder.layers.1.mlp.fc1.weight"]
+    assert torch.equal(weight, tensors["encoder.layer.1.intermediate.dense.weight"].float())
     assert torch.equal(model.positions.detach(), tensors["embeddings.position_embeddings"][0].float())
 
 
@@ -162,11 +162,11 @@ def test_known_shapes_give_the_heads(tmp_path: Path) -> None:
 
 def split_qkv(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with q, k and v apart, as `block` reads them."""
-    found = dict(weights)
-    for name in [one for one in weights if ".qkv." in one]:
-        for letter, part in zip("qkv", found.pop(name).chunk(3), strict=True):
-            found[name.replace(".qkv.", f".{letter}.")] = part
-    return found
+    tensors = dict(weights)
+    for name in [name for name in weights if ".qkv." in name]:
+        for letter, part in zip("qkv", tensors.pop(name).chunk(3), strict=True):
+            tensors[name.replace(".qkv.", f".{letter}.")] = part
+    return tensors
 
 
 DEIT = Path(os.environ.get("PROBSYM_DATA", "")) / "deit_tiny_patch16_224.safetensors"
@@ -198,7 +198,7 @@ def test_deit_is_loaded_whole_without_heads() -> None:
 def test_a_checkpoint_is_trained_on(tmp_path: Path, original: ViTModel) -> None:
     model = load(write(tmp_path, classic(original), config_of(original)), "n n -> 2", n=9).train()
     model(torch.ones(2, 9, 9)).square().sum().backward()
-    assert all(one.requires_grad and one.grad is not None for one in model.parameters())
+    assert all(parameter.requires_grad and parameter.grad is not None for parameter in model.parameters())
 
 
 def test_options_of_the_constructor_are_passed_on(tmp_path: Path, original: ViTModel) -> None:
@@ -213,9 +213,10 @@ def test_options_of_the_constructor_are_passed_on(tmp_path: Path, original: ViTM
 
 def test_a_file_loads_like_its_folder(tmp_path: Path, original: ViTModel) -> None:
     write(tmp_path, classic(original), config_of(original))
-    one, other = load(tmp_path), load(tmp_path / "model.safetensors")
+    from_folder, from_file = load(tmp_path), load(tmp_path / "model.safetensors")
     assert all(
-        torch.equal(x, other.state_dict()[name]) for name, x in one.encoder.state_dict(prefix="encoder.").items()
+        torch.equal(x, from_file.state_dict()[name])
+        for name, x in from_folder.encoder.state_dict(prefix="encoder.").items()
     )
 
 
@@ -223,8 +224,8 @@ def test_sharded_checkpoints_load(tmp_path: Path, original: ViTModel) -> None:
     original.save_pretrained(tmp_path, max_shard_size="10KB")
     assert len(list(tmp_path.glob("*.safetensors"))) > 1
     with torch.no_grad():
-        found = tokens_of(load(tmp_path), original.embeddings.patch_embeddings(pixels()))
-        assert_close(found, original(pixels()).last_hidden_state, atol=1e-5, rtol=1e-5)
+        tokens = tokens_of(load(tmp_path), original.embeddings.patch_embeddings(pixels()))
+        assert_close(tokens, original(pixels()).last_hidden_state, atol=1e-5, rtol=1e-5)
 
 
 def test_a_hub_id_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, original: ViTModel) -> None:
@@ -267,7 +268,7 @@ def block(weights: dict[str, Tensor], i: int, x: Tensor, heads: int, eps: float)
 
     batch, length, width = x.shape
     h = norm("norm1", x)
-    q, k, v = (linear(f"attn.{one}", h).view(batch, length, heads, -1).transpose(1, 2) for one in "qkv")
+    q, k, v = (linear(f"attn.{letter}", h).view(batch, length, heads, -1).transpose(1, 2) for letter in "qkv")
     shares = (q @ k.mT * (width // heads) ** -0.5).softmax(-1)
     x = x + linear("attn.proj", (shares @ v).transpose(1, 2).reshape(batch, length, width))
     return x + linear("mlp.fc2", gelu(linear("mlp.fc1", norm("norm2", x))))
@@ -286,23 +287,23 @@ def test_galileo_block_by_block(eps: float | None) -> None:
     with torch.no_grad():
         last = model.encoder(x)
     assert len(seen) == 4
-    for i, found in enumerate(seen):
+    for i, output in enumerate(seen):
         x = block(weights, i, x, heads=8, eps=eps or 1e-6)
-        assert_close(found, x, atol=1e-10, rtol=1e-10)
+        assert_close(output, x, atol=1e-10, rtol=1e-10)
     assert_close(last, layer_norm(x, (128,), weights["norm.weight"], weights["norm.bias"], eps or 1e-6))
 
 
 def test_galileo_report() -> None:
     model = PatchTransformer.from_pretrained(galileo(), "n n -> 2", n=16, grid=4, heads=8)
-    found, names = model.loaded, set(load_file(galileo()))
-    assert found is not None
-    assert found.layout == "timm ViT"
-    assert len(found.loaded) == 4 * 16 + 2
-    assert found.resized == ()
-    assert found.new == ("cls", "positions", *NEW)
+    report, names = model.loaded, set(load_file(galileo()))
+    assert report is not None
+    assert report.layout == "timm ViT"
+    assert len(report.loaded) == 4 * 16 + 2
+    assert report.resized == ()
+    assert report.new == ("cls", "positions", *NEW)
     used = {name for name in names if name.startswith("blocks.") or name.startswith("norm.")}
-    assert found.left_over == tuple(sorted(names - used))
-    assert "pos_embed" in found.left_over
+    assert report.left_over == tuple(sorted(names - used))
+    assert "pos_embed" in report.left_over
 
 
 # ------------------------------------------------------------------------------------------------------------ BERT
@@ -333,8 +334,8 @@ def test_bert_as_transformers_saves_it_block_by_block(tmp_path: Path) -> None:
     with torch.no_grad():
         model.encoder(tokens + model.positions)
         wanted = original(inputs_embeds=tokens, output_hidden_states=True).hidden_states[1:]
-    for one, other in zip(seen, wanted, strict=True):
-        assert_close(one, other, atol=1e-5, rtol=1e-5)
+    for output, hidden in zip(seen, wanted, strict=True):
+        assert_close(output, hidden, atol=1e-5, rtol=1e-5)
 
 
 def test_bert_without_a_configuration(tmp_path: Path) -> None:
@@ -360,16 +361,16 @@ def test_roberta_counts_positions_from_after_its_padding(tmp_path: Path, prefix:
 def test_bert_report(tmp_path: Path) -> None:
     original = bert()
     original.save_pretrained(tmp_path)
-    found = load(tmp_path).loaded
-    assert found is not None
-    assert found.layout == "transformers BERT"
+    report = load(tmp_path).loaded
+    assert report is not None
+    assert report.layout == "transformers BERT"
     inside = {f"encoder.{name}" for name in state(original.encoder)}
     ours = {name.replace("encoder.layer.", "encoder.layers.") for name in inside}
-    assert set(found.loaded) == {*ours, *(f"encoder.embedding_norm.{kind}" for kind in LINEAR), "positions"}
-    assert len(found.loaded) == len(set(found.loaded))
-    assert found.resized == ()  # cut off, not resized
-    assert found.new == ("cls", *NEW)
-    assert found.left_over == ("embeddings.word_embeddings.weight", "pooler.dense.bias", "pooler.dense.weight")
+    assert set(report.loaded) == {*ours, *(f"encoder.embedding_norm.{kind}" for kind in LINEAR), "positions"}
+    assert len(report.loaded) == len(set(report.loaded))
+    assert report.resized == ()  # cut off, not resized
+    assert report.new == ("cls", *NEW)
+    assert report.left_over == ("embeddings.word_embeddings.weight", "pooler.dense.bias", "pooler.dense.weight")
 
 
 # ---------------------------------------------------------------------------------------------- report, positions
@@ -399,15 +400,15 @@ def test_the_report_names_everything(
     tmp_path: Path, original: ViTModel, layout: str, left_over: tuple[str, ...]
 ) -> None:
     model = load(write(tmp_path, LAYOUTS[layout](original), config_of(original)))
-    found = model.loaded
-    assert isinstance(found, LoadReport)
-    assert found.source == str(tmp_path)
-    assert set(found.loaded) == {*encoder_names(), "cls", "positions"}
-    assert len(found.loaded) == len(set(found.loaded))
-    assert found.resized == ()
-    assert found.new == NEW
-    assert {*found.loaded, *found.new} == {name for name, _ in model.named_parameters()}
-    assert found.left_over == left_over
+    report = model.loaded
+    assert isinstance(report, LoadReport)
+    assert report.source == str(tmp_path)
+    assert set(report.loaded) == {*encoder_names(), "cls", "positions"}
+    assert len(report.loaded) == len(set(report.loaded))
+    assert report.resized == ()
+    assert report.new == NEW
+    assert {*report.loaded, *report.new} == {name for name, _ in model.named_parameters()}
+    assert report.left_over == left_over
 
 
 def test_the_report_prints(tmp_path: Path, original: ViTModel) -> None:
@@ -460,9 +461,9 @@ def test_positions_without_a_global_one_keep_their_place(tmp_path: Path, origina
 
 def test_a_norm_after_pooling_is_left_over(tmp_path: Path, original: ViTModel) -> None:
     write(tmp_path, {**timm(original), "fc_norm.weight": torch.ones(WIDTH), "fc_norm.bias": torch.ones(WIDTH)})
-    found = load(tmp_path, heads=HEADS).loaded
-    assert found is not None
-    assert {"fc_norm.weight", "fc_norm.bias"} <= set(found.left_over)
+    report = load(tmp_path, heads=HEADS).loaded
+    assert report is not None
+    assert {"fc_norm.weight", "fc_norm.bias"} <= set(report.left_over)
 
 
 def test_a_new_model_has_no_report() -> None:
@@ -472,7 +473,7 @@ def test_a_new_model_has_no_report() -> None:
 
 def test_two_loads_do_not_share_their_weights(tmp_path: Path, original: ViTModel) -> None:
     write(tmp_path, classic(original), config_of(original))
-    one, other = load(tmp_path), load(tmp_path)
-    randomised(one, seed=9)
-    assert not torch.equal(one.positions, other.positions)
-    assert torch.equal(other.positions.detach(), classic(original)["embeddings.position_embeddings"][0])
+    first, second = load(tmp_path), load(tmp_path)
+    randomised(first, seed=9)
+    assert not torch.equal(first.positions, second.positions)
+    assert torch.equal(second.positions.detach(), classic(original)["embeddings.position_embeddings"][0])

@@ -47,7 +47,7 @@ def literal(model: GCN, inputs: Sequence[Tensor], mask: Tensor) -> Tensor:
     """One graph without its padding, one node and one neighbour at a time."""
     (links,) = [x for x in inputs if is_links(x)]
     features = [x for x in inputs if not is_links(x)]
-    output, found = model.arrays.output, []
+    output, rows = model.arrays.output, []
     for b, real in enumerate(mask):
         nodes = real.nonzero().flatten().tolist()
         looped = {(i, j): links[b, i, j].sum() + float(i == j) for i in nodes for j in nodes}
@@ -66,8 +66,8 @@ def literal(model: GCN, inputs: Sequence[Tensor], mask: Tensor) -> Tensor:
         else:
             empty = torch.zeros(output.width, dtype=links.dtype)
             y = torch.stack([model.head(h[i]) if i in h else empty for i in range(mask.shape[1])])
-        found.append(y if output.channels else y.squeeze(-1))
-    return torch.stack(found)
+        rows.append(y if output.channels else y.squeeze(-1))
+    return torch.stack(rows)
 
 
 def at_real(model: GCN, y: Tensor, mask: Tensor) -> Tensor:
@@ -83,13 +83,13 @@ def test_agrees_with_a_loop_over_neighbours(arrays: str, masked: bool, dtype: to
     model, inputs = build(arrays, dtype), graphs(arrays, 3, 5, dtype)
     mask = make_mask(3, 5) if masked else torch.ones(3, 5, dtype=torch.bool)
     wanted = literal(model, inputs, mask)
-    found = at_real(model, model(*inputs, mask=mask if masked else None), mask)
-    assert found.shape == wanted.shape == model.arrays.output.shape(3, 5)
-    assert found.dtype == dtype
-    assert_close(found, wanted, **TOLERANCE[dtype])
+    output = at_real(model, model(*inputs, mask=mask if masked else None), mask)
+    assert output.shape == wanted.shape == model.arrays.output.shape(3, 5)
+    assert output.dtype == dtype
+    assert_close(output, wanted, **TOLERANCE[dtype])
     leaves = [*inputs, *model.parameters()]
     loose = {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else TOLERANCE[dtype]
-    assert_close(gradients(found, leaves), gradients(wanted, leaves), **loose)
+    assert_close(gradients(output, leaves), gradients(wanted, leaves), **loose)
     edges = [EdgeList.from_dense(x) if is_links(x) else x for x in inputs]
     listed = at_real(model, model(*edges, mask=mask if masked else None), mask)
     assert_close(listed, wanted, **TOLERANCE[dtype])
@@ -127,8 +127,8 @@ def test_follows_permutations(arrays: str, masked: bool) -> None:
     mask = make_mask(3, 5) if masked else None
     moved = [x[:, p][:, :, p] if is_links(x) else x[:, p] for x in inputs]
     wanted = model(*inputs, mask=mask)
-    found = model(*moved, mask=None if mask is None else mask[:, p])
-    assert_close(found, wanted[:, p] if model.arrays.output.order else wanted, rtol=0, atol=1e-12)
+    output = model(*moved, mask=None if mask is None else mask[:, p])
+    assert_close(output, wanted[:, p] if model.arrays.output.order else wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("arrays", ARRAYS)
@@ -146,15 +146,15 @@ def test_padding_has_no_say(arrays: str, garbage: float) -> None:
 def test_masked_is_cropped(arrays: str) -> None:
     model, inputs = build(arrays), graphs(arrays, 2, 5)
     cropped = [x[:, :3, :3] if is_links(x) else x[:, :3] for x in inputs]
-    found = model(*inputs, mask=(torch.arange(5) < 3).expand(2, 5))
-    assert_close(found[:, :3] if model.arrays.output.order else found, model(*cropped))
+    output = model(*inputs, mask=(torch.arange(5) < 3).expand(2, 5))
+    assert_close(output[:, :3] if model.arrays.output.order else output, model(*cropped))
 
 
 def test_an_item_without_nodes_is_finite() -> None:
     model, inputs = build(ARRAYS[0]), graphs(ARRAYS[0], 2, 3)
     y = model(*inputs, mask=torch.tensor([[False] * 3, [True] * 3]))
     assert_close(y[0], model.head(torch.zeros(5, dtype=torch.float64)))
-    assert all(one.isfinite().all() for one in gradients(y, [*inputs, *model.parameters()]))
+    assert all(gradient.isfinite().all() for gradient in gradients(y, [*inputs, *model.parameters()]))
 
 
 def test_masks_by_name() -> None:
@@ -190,14 +190,14 @@ def test_bfloat16() -> None:
     model, inputs, mask = build(ARRAYS[0], torch.float32), graphs(ARRAYS[0], 3, 5, torch.float32), make_mask(3, 5)
     wanted = model(*inputs, mask=mask)
     with torch.autocast("cpu", torch.bfloat16):
-        found = model(*inputs, mask=mask)
-    assert_close(found.float(), wanted, rtol=0.05, atol=0.05)
-    gradients(found, model.parameters())
+        output = model(*inputs, mask=mask)
+    assert_close(output.float(), wanted, rtol=0.05, atol=0.05)
+    gradients(output, model.parameters())
     model.to(torch.bfloat16)
-    found = model(*inputs, mask=mask)
-    assert found.dtype == torch.bfloat16
-    assert_close(found.float(), wanted, rtol=0.05, atol=0.05)
-    gradients(found, model.parameters())
+    output = model(*inputs, mask=mask)
+    assert output.dtype == torch.bfloat16
+    assert_close(output.float(), wanted, rtol=0.05, atol=0.05)
+    gradients(output, model.parameters())
 
 
 def test_compiles_without_a_break() -> None:

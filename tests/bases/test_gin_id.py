@@ -68,15 +68,17 @@ def literal(model: GINID, inputs: Sequence[Tensor], mask: Tensor) -> Tensor:
         mean, var = (
             (every.mean(0), every.var(0, correction=0)) if model.training else (norm.running_mean, norm.running_var)
         )
-        hidden = [layer.function(norm.weight * (one - mean) / (var + norm.eps).sqrt() + norm.bias) for one in mixed]
-    output, found = model.arrays.output, []
+        hidden = [
+            layer.function(norm.weight * (features - mean) / (var + norm.eps).sqrt() + norm.bias) for features in mixed
+        ]
+    output, outputs = model.arrays.output, []
     for b, own in enumerate(nodes):
         if output.order == 0:
-            found.append(model.head(hidden[b].mean(0)))
+            outputs.append(model.head(hidden[b].mean(0)))
         else:
             y = torch.zeros(mask.shape[1], output.width, dtype=hidden[b].dtype)
-            found.append(y.index_put((torch.tensor(own),), model.head(hidden[b])))
-    stacked = torch.stack(found)
+            outputs.append(y.index_put((torch.tensor(own),), model.head(hidden[b])))
+    stacked = torch.stack(outputs)
     return stacked if output.channels else stacked.squeeze(-1)
 
 
@@ -97,13 +99,13 @@ def test_agrees_with_each_graph_by_itself(
     model, inputs = build(arrays, dtype, identifiers=identifiers).train(training), make_inputs(arrays, 3, 5, dtype)
     mask = make_mask(3, 5) if masked else torch.ones(3, 5, dtype=torch.bool)
     wanted = literal(model, inputs, mask)
-    found = at_real(model, model(*inputs, mask=mask if masked else None), mask)
-    assert found.shape == wanted.shape == model.arrays.output.shape(3, 5)
+    output = at_real(model, model(*inputs, mask=mask if masked else None), mask)
+    assert output.shape == wanted.shape == model.arrays.output.shape(3, 5)
     tolerance = {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else TOLERANCE[dtype]
-    assert_close(found, wanted, **tolerance)
+    assert_close(output, wanted, **tolerance)
     leaves = [*inputs, *model.parameters()]
     loose = {"rtol": 2e-2, "atol": 2e-3} if dtype == torch.float32 else TOLERANCE[dtype]
-    assert_close(gradients(found, leaves), gradients(wanted, leaves), **loose)
+    assert_close(gradients(output, leaves), gradients(wanted, leaves), **loose)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -113,8 +115,8 @@ def test_without_identifiers_follows_permutations(arrays: str, training: bool) -
     p = torch.tensor([3, 1, 4, 0, 2])
     moved = [x[:, p][:, :, p] if x.dim() > 2 and x.shape[1] == x.shape[2] else x[:, p] for x in inputs]
     wanted = model.train(training)(*inputs, mask=mask)
-    found = model(*moved, mask=mask[:, p])
-    assert_close(found, wanted[:, p] if model.arrays.output.order else wanted, rtol=0, atol=1e-10)
+    output = model(*moved, mask=mask[:, p])
+    assert_close(output, wanted[:, p] if model.arrays.output.order else wanted, rtol=0, atol=1e-10)
 
 
 def test_with_identifiers_does_not() -> None:
@@ -142,15 +144,15 @@ def test_masked_is_cropped(arrays: str, training: bool) -> None:
     inputs = make_inputs(arrays, 2, 5)
     cropped = [x[:, :3, :3] if x.dim() > 2 and x.shape[1] == x.shape[2] else x[:, :3] for x in inputs]
     model = build(arrays).train(training)
-    found = model(*inputs, mask=(torch.arange(5) < 3).expand(2, 5))
-    assert_close(found[:, :3] if model.arrays.output.order else found, model(*cropped))
+    output = model(*inputs, mask=(torch.arange(5) < 3).expand(2, 5))
+    assert_close(output[:, :3] if model.arrays.output.order else output, model(*cropped))
 
 
 def test_an_item_without_nodes_is_finite() -> None:
     model, inputs = build(ARRAYS[0]), make_inputs(ARRAYS[0], 2, 3)
     y = model(*inputs, mask=torch.tensor([[False] * 3, [True] * 3]))
     assert y.isfinite().all()
-    assert all(one.isfinite().all() for one in gradients(y, [*inputs, *model.parameters()]))
+    assert all(gradient.isfinite().all() for gradient in gradients(y, [*inputs, *model.parameters()]))
 
 
 def test_masks_by_name() -> None:
@@ -209,13 +211,13 @@ def test_bfloat16() -> None:
     wanted = model.eval()(*inputs, mask=mask)
     scale = wanted.abs().max().item()
     with torch.autocast("cpu", torch.bfloat16):
-        found = model(*inputs, mask=mask)
-    assert_close(found.float(), wanted, rtol=0, atol=0.03 * scale)
-    gradients(found, model.parameters())
+        output = model(*inputs, mask=mask)
+    assert_close(output.float(), wanted, rtol=0, atol=0.03 * scale)
+    gradients(output, model.parameters())
     model.to(torch.bfloat16)
-    found = model(*inputs, mask=mask)
-    assert found.dtype == torch.bfloat16
-    assert_close(found.float(), wanted, rtol=0, atol=0.03 * scale)
+    output = model(*inputs, mask=mask)
+    assert output.dtype == torch.bfloat16
+    assert_close(output.float(), wanted, rtol=0, atol=0.03 * scale)
     gradients(model.train()(*inputs, mask=mask), model.parameters())
 
 
@@ -285,8 +287,8 @@ def test_edges_are_read_as_the_array_is(arrays: str, identifiers: bool, masked: 
     mask = make_mask(3, 5) if masked else None
     links = [x.dim() > 2 and x.shape[1] == x.shape[2] for x in inputs]
     edges = [EdgeList.from_dense(x) if two else x for x, two in zip(inputs, links, strict=True)]
-    wanted, found = model(*inputs, mask=mask), model(*edges, mask=mask)
-    assert_close(found, wanted, **TOLERANCE[dtype])
+    wanted, output = model(*inputs, mask=mask), model(*edges, mask=mask)
+    assert_close(output, wanted, **TOLERANCE[dtype])
     leaves = [*model.parameters(), *(x for x, two in zip(inputs, links, strict=True) if two)]
     loose = {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else TOLERANCE[dtype]
-    assert_close(gradients(found, leaves), gradients(wanted, leaves), **loose)
+    assert_close(gradients(output, leaves), gradients(wanted, leaves), **loose)

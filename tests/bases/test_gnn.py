@@ -44,11 +44,11 @@ def literal(model: GNN, inputs: Sequence[Tensor], mask: Tensor) -> Tensor:
                 new[i] = h[i] + layer.update(torch.cat([h[i], total]))
             h = new
         if output.order == 0:
-            found = model.head(torch.stack([h[i] for i in nodes]).mean(0))
+            y = model.head(torch.stack([h[i] for i in nodes]).mean(0))
         else:
             empty = torch.zeros(output.width, dtype=inputs[0].dtype)
-            found = torch.stack([model.head(h[i]) if i in h else empty for i in range(mask.shape[1])])
-        rows.append(found if output.channels else found.squeeze(-1))
+            y = torch.stack([model.head(h[i]) if i in h else empty for i in range(mask.shape[1])])
+        rows.append(y if output.channels else y.squeeze(-1))
     return torch.stack(rows)
 
 
@@ -64,13 +64,13 @@ def at_real(model: GNN, y: Tensor, mask: Tensor) -> Tensor:
 def test_agrees_with_a_loop_over_pairs(arrays: str, masked: bool, dtype: torch.dtype) -> None:
     model, inputs = build(arrays, dtype), make_inputs(arrays, 3, 4, dtype)
     mask = make_mask(3, 4) if masked else torch.ones(3, 4, dtype=torch.bool)
-    found = at_real(model, model(*inputs, mask=mask if masked else None), mask)
+    output = at_real(model, model(*inputs, mask=mask if masked else None), mask)
     wanted = literal(model, inputs, mask)
-    assert found.shape == wanted.shape == model.arrays.output.shape(3, 4)
-    assert found.dtype == dtype
-    assert_close(found, wanted, **TOLERANCE[dtype])
+    assert output.shape == wanted.shape == model.arrays.output.shape(3, 4)
+    assert output.dtype == dtype
+    assert_close(output, wanted, **TOLERANCE[dtype])
     leaves = [*inputs, *model.parameters()]
-    assert_close(gradients(found, leaves), gradients(wanted, leaves), **TOLERANCE[dtype])
+    assert_close(gradients(output, leaves), gradients(wanted, leaves), **TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -99,14 +99,14 @@ def test_follows_permutations(arrays: str, masked: bool) -> None:
             y = y.index_select(axis, p)
         moved.append(y)
     wanted = model(*inputs, mask=mask)
-    found = model(*moved, mask=None if mask is None else mask[:, p])
-    assert_close(found, wanted[:, p] if model.arrays.output.order else wanted, rtol=0, atol=1e-12)
+    output = model(*moved, mask=None if mask is None else mask[:, p])
+    assert_close(output, wanted[:, p] if model.arrays.output.order else wanted, rtol=0, atol=1e-12)
 
 
 def test_depends_on_every_pair_but_not_on_the_diagonal() -> None:
     model, (x, pairs) = build("n 2, n n 2 -> n"), make_inputs("n 2, n n 2 -> n", 1, 4)
-    (found,) = torch.autograd.grad(model(x, pairs).sum(), pairs)
-    assert ((found.abs().sum(-1) > 0) == ~torch.eye(4, dtype=torch.bool)).all()
+    (gradient,) = torch.autograd.grad(model(x, pairs).sum(), pairs)
+    assert ((gradient.abs().sum(-1) > 0) == ~torch.eye(4, dtype=torch.bool)).all()
 
 
 @pytest.mark.parametrize("arrays", ARRAYS)
@@ -127,15 +127,15 @@ def test_masked_is_cropped(arrays: str) -> None:
         x[(slice(None), *[slice(3)] * array.order)]
         for array, x in zip(build(arrays).arrays.inputs, inputs, strict=True)
     ]
-    found = model(*inputs, mask=(torch.arange(5) < 3).expand(2, 5))
-    assert_close(found[:, :3] if model.arrays.output.order else found, model(*cropped))
+    output = model(*inputs, mask=(torch.arange(5) < 3).expand(2, 5))
+    assert_close(output[:, :3] if model.arrays.output.order else output, model(*cropped))
 
 
 def test_an_item_without_nodes_is_finite() -> None:
     model, (x,) = build("n 3 -> 4"), make_inputs("n 3 -> 4", 2, 3)
     y = model(x, mask=torch.tensor([[False] * 3, [True] * 3]))
     assert_close(y[0], model.head(torch.zeros(6, dtype=torch.float64)))
-    assert all(one.isfinite().all() for one in gradients(y, [x, *model.parameters()]))
+    assert all(gradient.isfinite().all() for gradient in gradients(y, [x, *model.parameters()]))
 
 
 def test_refuses_no_items() -> None:
@@ -220,14 +220,14 @@ def test_bfloat16() -> None:
     model = build(ARRAYS[0], torch.float32)
     wanted = at_real(model, model(*inputs, mask=mask), mask)
     with torch.autocast("cpu", torch.bfloat16):
-        found = at_real(model, model(*inputs, mask=mask), mask)
-    assert_close(found.float(), wanted, rtol=0.05, atol=0.05)
-    gradients(found, model.parameters())
+        output = at_real(model, model(*inputs, mask=mask), mask)
+    assert_close(output.float(), wanted, rtol=0.05, atol=0.05)
+    gradients(output, model.parameters())
     model.to(torch.bfloat16)
-    found = at_real(model, model(*inputs, mask=mask), mask)
-    assert found.dtype == torch.bfloat16
-    assert_close(found.float(), wanted, rtol=0.05, atol=0.05)
-    gradients(found, model.parameters())
+    output = at_real(model, model(*inputs, mask=mask), mask)
+    assert output.dtype == torch.bfloat16
+    assert_close(output.float(), wanted, rtol=0.05, atol=0.05)
+    gradients(output, model.parameters())
 
 
 def test_compiles_without_a_break() -> None:

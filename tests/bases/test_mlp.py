@@ -51,10 +51,10 @@ def literal(model, inputs, activation, output_activation):
 def test_agrees_with_a_loop_over_layers(widths, shape, wanted, activation, output_activation, dtype):
     model = MLP(widths, activation, shape=shape, output_activation=output_activation).to(dtype)
     inputs = normal(4, 3, 3, dtype=dtype) > 0, normal(4, 3, 2, dtype=dtype, seed=1), torch.arange(16).view(4, 2, 2)
-    found = model(*inputs)
-    assert found.shape == wanted
-    assert found.dtype == dtype
-    assert_close(found, literal(model, inputs, activation, output_activation))
+    output = model(*inputs)
+    assert output.shape == wanted
+    assert output.dtype == dtype
+    assert_close(output, literal(model, inputs, activation, output_activation))
 
 
 def test_inputs_enter_in_order():

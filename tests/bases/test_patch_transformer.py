@@ -74,19 +74,19 @@ def test_puts_its_parts_together(output: str, encoder: dict[str, Any], dtype: to
         tokens = [model.cls, *row]
         rows.append(torch.stack([token + place for token, place in zip(tokens, model.positions, strict=True)]))
     wanted = model.detokenize(model.encoder(torch.stack(rows)), 7)
-    found = model(*inputs)
-    assert found.shape == model.arrays.output.shape(2, 7)
-    assert found.dtype == dtype
-    assert_close(found, wanted, **TOLERANCE[dtype])
+    actual = model(*inputs)
+    assert actual.shape == model.arrays.output.shape(2, 7)
+    assert actual.dtype == dtype
+    assert_close(actual, wanted, **TOLERANCE[dtype])
     leaves = [*inputs, *model.parameters()]
-    assert_close(gradients(found, leaves), gradients(wanted, leaves), rtol=1e-3, atol=TOLERANCE[dtype]["atol"] * 10)
+    assert_close(gradients(actual, leaves), gradients(wanted, leaves), rtol=1e-3, atol=TOLERANCE[dtype]["atol"] * 10)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_gradients_reach_every_parameter(output: str) -> None:
     model = build(f"n 3, n n -> {output}", 16)
-    found = gradients(model(*make_inputs("n 3, n n -> n", 2, 16)), model.parameters())
-    assert all(one.abs().sum() > 0 for one in found)
+    reached = gradients(model(*make_inputs("n 3, n n -> n", 2, 16)), model.parameters())
+    assert all(gradient.abs().sum() > 0 for gradient in reached)
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
@@ -111,11 +111,11 @@ def test_edges_are_the_array(diagonal: bool, dtype: torch.dtype) -> None:
     model = build("n 3, n n, n n 2 -> n n", 9, dtype, diagonal_inputs=diagonal)
     x = normal(2, 7, 3, dtype=dtype)
     dense = [normal(2, 7, 7, dtype=dtype, seed=1).relu(), normal(2, 7, 7, 2, dtype=dtype, seed=2).relu()]
-    edges = [EdgeList.from_dense(one) for one in dense]
-    found, wanted = model(x, *edges), model(x, *dense)
-    assert_close(found, wanted, **TOLERANCE[dtype])
+    edges = [EdgeList.from_dense(array) for array in dense]
+    output, wanted = model(x, *edges), model(x, *dense)
+    assert_close(output, wanted, **TOLERANCE[dtype])
     leaves = list(model.parameters())
-    assert_close(gradients(found, leaves), gradients(wanted, leaves), rtol=1e-3, atol=TOLERANCE[dtype]["atol"] * 10)
+    assert_close(gradients(output, leaves), gradients(wanted, leaves), rtol=1e-3, atol=TOLERANCE[dtype]["atol"] * 10)
     assert_close(model(x, edges[0], dense[1]), wanted, **TOLERANCE[dtype])
 
 
@@ -180,14 +180,14 @@ def test_bfloat16(output: str, encoder: dict[str, Any], edges: bool) -> None:
     inputs = x, EdgeList.from_dense(links) if edges else links
     wanted = model(*inputs)
     with torch.autocast("cpu", torch.bfloat16):
-        found = model(*inputs)
-    assert_close(found.float(), wanted, rtol=0.05, atol=0.08)
-    assert all(one.isfinite().all() for one in gradients(found, model.parameters()))
+        actual = model(*inputs)
+    assert_close(actual.float(), wanted, rtol=0.05, atol=0.08)
+    assert all(gradient.isfinite().all() for gradient in gradients(actual, model.parameters()))
     model.to(torch.bfloat16)
-    found = model(*inputs)
-    assert found.dtype == torch.bfloat16
-    assert_close(found.float(), wanted, rtol=0.05, atol=0.08)
-    assert all(one.isfinite().all() for one in gradients(found, model.parameters()))
+    actual = model(*inputs)
+    assert actual.dtype == torch.bfloat16
+    assert_close(actual.float(), wanted, rtol=0.05, atol=0.08)
+    assert all(gradient.isfinite().all() for gradient in gradients(actual, model.parameters()))
 
 
 def kept_tokens(model: PatchTransformer, batch: int = 4) -> list[list[int]]:
@@ -249,7 +249,7 @@ def test_tokens_that_are_hidden_are_as_if_left_out(
             torch.manual_seed(seed)
             y = model(x)
             results.append([y, *gradients(y, model.parameters())])
-        assert all(torch.allclose(one, other, atol=1e-12) for one, other in zip(*results, strict=True))
+        assert all(torch.allclose(left_out, hidden, atol=1e-12) for left_out, hidden in zip(*results, strict=True))
     assert set(lengths[1::2]) == {1 + 13}  # as many as are left at the least
     assert len(set(lengths[::2])) > 2
 
@@ -277,7 +277,7 @@ def test_patches_can_be_dropped_in_evaluation_too() -> None:
 def test_patch_dropout_with_edges_and_checkpointing() -> None:
     model = build("n n -> 2", patch_dropout=(0.2, 0.6), checkpointing=True)
     y = model(EdgeList.from_dense(normal(2, 7, 7).relu()))
-    assert all(one.isfinite().all() for one in gradients(y, model.parameters()))
+    assert all(gradient.isfinite().all() for gradient in gradients(y, model.parameters()))
 
 
 @pytest.mark.parametrize("share", [0.5, (0.0, 0.5)])
@@ -319,12 +319,12 @@ def test_compiles_without_a_break(edges: bool) -> None:
 @pytest.mark.parametrize("share", [0.5, (0.0, 0.5)])
 def test_patch_dropout_compiles_without_a_break(share: Any) -> None:
     model, inputs = build("n 3 -> 2", patch_dropout=share), make_inputs("n 3 -> 2", 2, 7)
-    compiled, found = torch.compile(model, backend="aot_eager", fullgraph=True), []
+    compiled, outputs = torch.compile(model, backend="aot_eager", fullgraph=True), []
     for call in (compiled, compiled, model):
-        torch.manual_seed(len(found) % 2)
-        found.append(call(*inputs))
-    assert_close(found[0], found[2])
-    assert not torch.allclose(found[0], found[1])
+        torch.manual_seed(len(outputs) % 2)
+        outputs.append(call(*inputs))
+    assert_close(outputs[0], outputs[2])
+    assert not torch.allclose(outputs[0], outputs[1])
 
 
 @pytest.mark.parametrize("arrays", ["n 3 -> ", "n n -> "])

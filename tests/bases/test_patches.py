@@ -57,30 +57,32 @@ def convolved(array: Array, x: Tensor, weight: Tensor, side: int, piece: int, di
 @pytest.mark.parametrize("arrays", ["n 3 -> 1", "n 2, n n, n, n n 3 -> 1"])
 def test_tokens_are_a_convolution(arrays: str, most: int, n: int, diagonal: bool, dtype: torch.dtype) -> None:
     module, inputs = tokenizer(arrays, most, dtype, diagonal), make_inputs(arrays, 2, n, dtype)
-    found = module(*inputs)
+    tokens = module(*inputs)
     parts = [
         convolved(array, x, weight, module.side, module.piece, diagonal)
         for array, x, weight in zip(module.arrays.inputs, inputs, module.weights, strict=True)
     ]
     wanted = sum(parts[1:], parts[0]) + module.bias
-    assert found.shape == (2, GRID**2, WIDTH)
-    assert found.dtype == dtype
-    assert_close(found, wanted, **TOLERANCE[dtype])
+    assert tokens.shape == (2, GRID**2, WIDTH)
+    assert tokens.dtype == dtype
+    assert_close(tokens, wanted, **TOLERANCE[dtype])
     leaves = [*inputs, *module.parameters()]
-    assert_close(gradients(found, leaves), gradients(wanted, leaves), **TOLERANCE[dtype])
+    assert_close(gradients(tokens, leaves), gradients(wanted, leaves), **TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize(("n", "side", "piece"), [(188, 14, 1), (444, 32, 3), (53, 4, 1), (196, 14, 1), (197, 15, 2)])
 def test_sizes_of_the_paper(n: int, side: int, piece: int) -> None:
     arrays = Arrays.parse("n 3, n n 2 -> n n 4")
     with torch.device("meta"):
-        plain, diagonal = (Tokenize(arrays, n, 14, 8, one) for one in (False, True))
-        outputs = [Detokenize(Arrays.parse(f"n -> {one}").output, n, 14, 8, False) for one in ("4", "n 4", "n n 4")]
+        plain, diagonal = (Tokenize(arrays, n, 14, 8, with_diagonal) for with_diagonal in (False, True))
+        outputs = [
+            Detokenize(Arrays.parse(f"n -> {output}").output, n, 14, 8, False) for output in ("4", "n 4", "n n 4")
+        ]
         on_diagonal = Detokenize(Arrays.parse("n -> n 4").output, n, 14, 8, True)
     assert (plain.side, plain.piece) == (side, piece)
     assert [tuple(weight.shape) for weight in plain.weights] == [(piece * 3, 8), (side**2 * 2, 8)]
     assert [tuple(weight.shape) for weight in diagonal.weights] == [(side * 3, 8), (side**2 * 2, 8)]
-    assert [tuple(one.weight.shape) for one in outputs] == [(8, 4), (8, piece * 4), (8, side**2 * 4)]
+    assert [tuple(module.weight.shape) for module in outputs] == [(8, 4), (8, piece * 4), (8, side**2 * 4)]
     assert tuple(on_diagonal.weight.shape) == (8, side * 4)
     assert plain.bias.shape == (8,)
     assert on_diagonal.bias.shape == (4,)
@@ -101,7 +103,7 @@ def test_maps_start_as_convolutions_do_or_as_asked(arrays: str, diagonal: bool, 
         assert float(weight.detach().std()) == pytest.approx((3 * many) ** -0.5, rel=0.05)
     assert 0 < float(module.bias.detach().abs().max()) <= min(readers) ** -0.5
     normal = Tokenize(Arrays.parse(arrays), n, 14, 256, diagonal, std=0.02)
-    assert all(float(one.detach().std()) == pytest.approx(0.02, rel=0.05) for one in normal.weights)
+    assert all(float(weight.detach().std()) == pytest.approx(0.02, rel=0.05) for weight in normal.weights)
     assert not normal.bias.any()
     with pytest.raises(RangeError, match="token_std"):
         Tokenize(Arrays.parse(arrays), n, 14, 8, diagonal, std=-1.0)
@@ -127,10 +129,10 @@ def test_patches_are_filled_from_both_sides(
         wanted = pad(x.mT, room, mode=padding).mT
     whole = Tokenize(Arrays.parse(arrays), length, GRID, WIDTH, diagonal).to(dtype)
     whole.load_state_dict(module.state_dict())
-    found = module(*make_inputs(arrays, 2, n, dtype))
-    assert_close(found, whole(wanted), **TOLERANCE[dtype])
+    tokens = module(*make_inputs(arrays, 2, n, dtype))
+    assert_close(tokens, whole(wanted), **TOLERANCE[dtype])
     assert_close(
-        gradients(found, [*module.parameters()]), gradients(whole(wanted), [*whole.parameters()]), **TOLERANCE[dtype]
+        gradients(tokens, [*module.parameters()]), gradients(whole(wanted), [*whole.parameters()]), **TOLERANCE[dtype]
     )
 
 
@@ -206,12 +208,12 @@ def test_one_output_is_a_map_of_the_global_token(output: str, dtype: torch.dtype
     check(module(tokens, 7), wanted, module, tokens, 7)
 
 
-def check(found: Tensor, wanted: Tensor, module: Detokenize, tokens: Tensor, n: int) -> None:
+def check(output: Tensor, wanted: Tensor, module: Detokenize, tokens: Tensor, n: int) -> None:
     wanted = wanted if module.output.channels else wanted.squeeze(-1)
-    assert found.shape == module.output.shape(2, n)
-    assert_close(found, wanted, **TOLERANCE[found.dtype])
+    assert output.shape == module.output.shape(2, n)
+    assert_close(output, wanted, **TOLERANCE[output.dtype])
     leaves = [tokens, *module.parameters()]
-    assert_close(gradients(found, leaves), gradients(wanted, leaves), **TOLERANCE[found.dtype])
+    assert_close(gradients(output, leaves), gradients(wanted, leaves), **TOLERANCE[output.dtype])
 
 
 def graph(batch: int, n: int, edges: int, dtype: torch.dtype, *channels: int, index: Any = torch.int64) -> EdgeList:
@@ -232,21 +234,21 @@ def graph(batch: int, n: int, edges: int, dtype: torch.dtype, *channels: int, in
 def test_edges_are_the_array(most: int, n: int, channels: tuple[int, ...], index: Any, dtype: torch.dtype) -> None:
     arrays = " ".join(["n n", *map(str, channels), "-> 1"])
     module, edges = tokenizer(arrays, most, dtype), graph(3, n, 30, dtype, *channels, index=index)
-    found, wanted = module(edges), module(edges.dense())
+    tokens, wanted = module(edges), module(edges.dense())
     tolerance = {torch.float32: 1e-5, torch.float64: 1e-10}[dtype]
-    assert found.dtype == dtype
-    assert_close(found, wanted, rtol=0, atol=tolerance)
+    assert tokens.dtype == dtype
+    assert_close(tokens, wanted, rtol=0, atol=tolerance)
     leaves = [edges.values, *module.parameters()]
-    assert_close(gradients(found, leaves), gradients(wanted, leaves), rtol=tolerance, atol=10 * tolerance)
+    assert_close(gradients(tokens, leaves), gradients(wanted, leaves), rtol=tolerance, atol=10 * tolerance)
 
 
 @pytest.mark.parametrize("channels", [(), (2,)], ids=str)
 def test_no_edges_at_all(channels: tuple[int, ...]) -> None:
     module = tokenizer(" ".join(["n n", *map(str, channels), "-> 1"]), 7, torch.float64)
     edges = graph(2, 5, 0, torch.float64, *channels)
-    found = module(edges)
-    assert_close(found, module.bias.expand(2, 9, WIDTH))
-    assert gradients(found, module.weights)[0].count_nonzero() == 0
+    tokens = module(edges)
+    assert_close(tokens, module.bias.expand(2, 9, WIDTH))
+    assert gradients(tokens, module.weights)[0].count_nonzero() == 0
 
 
 def test_an_edge_that_occurs_twice_counts_twice() -> None:
@@ -296,9 +298,9 @@ def test_pairs_under_autocast_are_products_in_its_precision(dtype: torch.dtype, 
     tokenize = Tokenize(arrays, 5, 3, 8, diagonal=False).to(dtype)
     x = torch.randn(2, 5, 5, 2, dtype=dtype)
     with torch.autocast("cpu", torch.bfloat16):
-        found = tokenize(x)
+        tokens = tokenize(x)
     with torch.no_grad():
         tokenize.weights[0].copy_(tokenize.weights[0].to(wanted))
         exact = tokenize(x.to(wanted).to(dtype))
     tolerance = 1e-2 if wanted == torch.bfloat16 else 1e-12
-    assert_close(found.to(dtype), exact, rtol=tolerance, atol=tolerance / 10)
+    assert_close(tokens.to(dtype), exact, rtol=tolerance, atol=tolerance / 10)

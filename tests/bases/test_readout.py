@@ -28,10 +28,10 @@ def test_padding_may_hold_anything() -> None:
 def test_outputs_have_the_shape_of_their_array(order: int, channels: int | None, shape: tuple[int, ...]) -> None:
     output = Array(order, channels)
     head = make_head(4, output, "relu").double()
-    found = read_out(head, HIDDEN, MASK, output)
-    assert tuple(found.shape) == shape
+    actual = read_out(head, HIDDEN, MASK, output)
+    assert tuple(actual.shape) == shape
     wanted = head(HIDDEN if order else pooled(HIDDEN, MASK))
-    assert torch.equal(found, wanted.view(shape))
+    assert torch.equal(actual, wanted.view(shape))
 
 
 def test_the_output_has_its_own_activation() -> None:

@@ -65,7 +65,7 @@ def reference(model: SequenceTransformer, activation: str = "gelu") -> nn.Transf
 def entry(x: Tensor, order: int, place: tuple[int, ...]) -> Tensor:
     """What the token at a place of the joined array sees of one batch item of an input."""
     own, rest = place[:order], place[order:]
-    if order and any(one != own[-1] for one in rest):
+    if order and any(index != own[-1] for index in rest):
         return torch.zeros_like(x[own]).reshape(-1)
     return x[own].reshape(-1)
 
@@ -84,16 +84,16 @@ def literal(
     if mask is not None:
         padded = torch.tensor([[not all(row[i] for i in place) for place in places] for row in mask.tolist()])
     tokens = encoder(torch.stack(rows), src_key_padding_mask=padded)
-    found = []
+    outputs = []
     for b in range(batch):
         if output.order == 0:
             real = [i for i in range(len(places)) if padded is None or not padded[b, i]]
-            found.append(model.head(tokens[b, real].mean(0)))
+            outputs.append(model.head(tokens[b, real].mean(0)))
         else:
             wanted = product(range(n), repeat=output.order)
             read = [places.index((*place, *[place[-1]] * (model.order - output.order))) for place in wanted]
-            found.append(model.head(tokens[b, read]).unflatten(0, [n] * output.order))
-    stacked = torch.stack(found)
+            outputs.append(model.head(tokens[b, read]).unflatten(0, [n] * output.order))
+    stacked = torch.stack(outputs)
     return stacked if output.channels else stacked.squeeze(-1)
 
 
@@ -123,13 +123,13 @@ def test_positions_start_as_standard_normal_numbers_or_as_asked() -> None:
 def test_agrees_with_the_encoder_of_torch(arrays: str, n: int, masked: bool, dtype: torch.dtype) -> None:
     model, inputs = build(arrays, n, dtype), make_inputs(arrays, 2, n, dtype)
     mask, encoder = make_mask(2, n) if masked else None, reference(model)
-    found = at_real(model, model(*inputs, mask=mask), mask)
+    output = at_real(model, model(*inputs, mask=mask), mask)
     wanted = at_real(model, literal(model, inputs, mask, encoder), mask)
-    assert found.shape == wanted.shape == model.arrays.output.shape(2, n)
-    assert found.dtype == dtype
-    assert_close(found, wanted, **TOLERANCE[dtype])
+    assert output.shape == wanted.shape == model.arrays.output.shape(2, n)
+    assert output.dtype == dtype
+    assert_close(output, wanted, **TOLERANCE[dtype])
     shared = [*inputs, model.positions, *model.embed.parameters(), *model.head.parameters()]
-    got = gradients(found, [*shared, *(layer.attend.weight for layer in model.layers), model.norm.weight])
+    got = gradients(output, [*shared, *(layer.attend.weight for layer in model.layers), model.norm.weight])
     want = gradients(
         wanted, [*shared, *(layer.self_attn.in_proj_weight for layer in encoder.layers), encoder.norm.weight]
     )
@@ -142,8 +142,8 @@ def test_agrees_in_evaluation_with_other_sizes(feed_forward: int | None) -> None
     arrays = "n 2, n n -> n"
     model = build(arrays, 5, feed_forward=feed_forward, activation="relu", heads=4, layers=3)
     inputs = make_inputs(arrays, 2, 3)
-    found = model.eval()(*inputs)
-    assert_close(found, literal(model, inputs, None, reference(model, "relu")))
+    output = model.eval()(*inputs)
+    assert_close(output, literal(model, inputs, None, reference(model, "relu")))
     assert model.layers[0].mlp[0].out_features == (feed_forward or 8)
 
 
@@ -200,8 +200,8 @@ def test_masked_is_cropped(arrays: str, n: int) -> None:
     model, inputs = build(arrays, n), make_inputs(arrays, 2, n)
     terms = zip(model.arrays.inputs, inputs, strict=True)
     cropped = [x[(slice(None), *[slice(n - 1)] * array.order)] for array, x in terms]
-    found = model(*inputs, mask=(torch.arange(n) < n - 1).expand(2, n))
-    assert_close(found[(slice(None), *[slice(n - 1)] * model.arrays.output.order)], model(*cropped))
+    output = model(*inputs, mask=(torch.arange(n) < n - 1).expand(2, n))
+    assert_close(output[(slice(None), *[slice(n - 1)] * model.arrays.output.order)], model(*cropped))
 
 
 @pytest.mark.parametrize("arrays", ["n 3 -> 4", "n 3 -> n 4"])
@@ -210,16 +210,16 @@ def test_an_item_without_entries_is_finite(n: int, arrays: str) -> None:
     model, (x,) = build(arrays, n), make_inputs(arrays, 2, n)
     y = model(x, mask=torch.tensor([[False], [True]]).expand(2, n))
     assert y.isfinite().all()
-    assert all(one.isfinite().all() for one in gradients(y, [x, *model.parameters()]))
+    assert all(gradient.isfinite().all() for gradient in gradients(y, [x, *model.parameters()]))
 
 
 @pytest.mark.parametrize("few", [0, 10**6])
 def test_an_item_without_entries_attends_to_nothing(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_transformer, "FEW", few)
     layer, tokens = build("n 8 -> n 8", 4).layers[0], normal(2, 4, 8)
-    found = layer._attended(tokens, torch.tensor([[False] * 4, [True] * 4]))
-    assert_close(found[0], torch.zeros(4, 8, dtype=torch.float64))
-    assert (found[1] != 0).all()
+    attended = layer._attended(tokens, torch.tensor([[False] * 4, [True] * 4]))
+    assert_close(attended[0], torch.zeros(4, 8, dtype=torch.float64))
+    assert (attended[1] != 0).all()
 
 
 def test_masks_by_name() -> None:
@@ -294,9 +294,9 @@ def test_coordinates_under_autocast() -> None:
     inside: list[torch.dtype] = []
     model.layers[0].attend.register_forward_hook(lambda *given: inside.append(given[-1].dtype))  # type: ignore[union-attr]
     with torch.autocast("cpu", torch.bfloat16):
-        found, moved = model(x), model(x + 1e-3)
-    assert found.dtype == torch.float32
-    assert not found.equal(moved)
+        output, moved = model(x), model(x + 1e-3)
+    assert output.dtype == torch.float32
+    assert not output.equal(moved)
     assert inside == [torch.bfloat16] * 2
 
 
@@ -306,14 +306,14 @@ def test_bfloat16(arrays: str, n: int) -> None:
     mask = make_mask(2, n)
     wanted = at_real(model, model(*inputs, mask=mask), mask)
     with torch.autocast("cpu", torch.bfloat16):
-        found = at_real(model, model(*inputs, mask=mask), mask)
-    assert_close(found.float(), wanted, rtol=0.05, atol=0.05)
-    gradients(found, model.parameters())
+        output = at_real(model, model(*inputs, mask=mask), mask)
+    assert_close(output.float(), wanted, rtol=0.05, atol=0.05)
+    gradients(output, model.parameters())
     model.to(torch.bfloat16)
-    found = at_real(model, model(*inputs, mask=mask), mask)
-    assert found.dtype == torch.bfloat16
-    assert_close(found.float(), wanted, rtol=0.05, atol=0.05)
-    gradients(found, model.parameters())
+    output = at_real(model, model(*inputs, mask=mask), mask)
+    assert output.dtype == torch.bfloat16
+    assert_close(output.float(), wanted, rtol=0.05, atol=0.05)
+    gradients(output, model.parameters())
 
 
 def test_compiles_without_a_break() -> None:

@@ -16,12 +16,12 @@ def molecule(n: int, edges: list[tuple[int, int]], seed: int, *targets: Tensor) 
     random = torch.Generator().manual_seed(seed)
     atoms = torch.stack(
         [
-            torch.randint(min(one, other), (n,), generator=random)
-            for one, other in zip(PEPTIDES_ATOMS, PCQM_ATOMS, strict=True)
+            torch.randint(min(in_peptides, in_pcqm), (n,), generator=random)
+            for in_peptides, in_pcqm in zip(PEPTIDES_ATOMS, PCQM_ATOMS, strict=True)
         ],
         -1,
     )
-    bonds = torch.stack([torch.randint(one, (len(edges),), generator=random) for one in PCQM_BONDS], -1)
+    bonds = torch.stack([torch.randint(kinds, (len(edges),), generator=random) for kinds in PCQM_BONDS], -1)
     return atoms, bonds, torch.tensor(edges, dtype=torch.int64).view(-1, 2).T, *targets
 
 

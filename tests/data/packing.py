@@ -23,7 +23,7 @@ def graph(n: int, edges: list[tuple[int, int]], pairs: list[tuple[int, int]], se
     random = torch.Generator().manual_seed(seed)
 
     def kinds(count: int, *many: int) -> Tensor:
-        columns = [torch.randint(one, (count,), generator=random, dtype=torch.uint8) for one in many]
+        columns = [torch.randint(number, (count,), generator=random, dtype=torch.uint8) for number in many]
         return torch.stack(columns, -1)
 
     return One(
@@ -68,19 +68,19 @@ def literally(graphs: list[One], targets: str, n: int, dtype: torch.dtype) -> di
     mask = torch.zeros(count, n, dtype=torch.bool)
     shape = {"graph": (count,), "node": (count, n), "pair": (count, n, n)}[targets]
     known = torch.zeros(shape, dtype=torch.bool)
-    found = torch.zeros((count, 3), dtype=dtype) if targets == "graph" else torch.zeros(shape, dtype=torch.int64)
-    for b, one in enumerate(graphs):
-        for i, (first, second) in enumerate(one.nodes.tolist()):
+    values = torch.zeros((count, 3), dtype=dtype) if targets == "graph" else torch.zeros(shape, dtype=torch.int64)
+    for b, graph in enumerate(graphs):
+        for i, (first, second) in enumerate(graph.nodes.tolist()):
             features[b, i, first] = features[b, i, 4 + second] = 1
             mask[b, i] = True
             if targets == "node":
-                known[b, i], found[b, i] = True, int(one.node_targets[i])
-        for (i, j), (first, second) in zip(one.edges.tolist(), one.edge_features.tolist(), strict=True):
+                known[b, i], values[b, i] = True, int(graph.node_targets[i])
+        for (i, j), (first, second) in zip(graph.edges.tolist(), graph.edge_features.tolist(), strict=True):
             for channel in (0, 1 + first, 4 + second):
                 edges[b, i, j, channel] += 1
         if targets == "graph":
-            known[b], found[b] = True, one.target
+            known[b], values[b] = True, graph.target
         if targets == "pair":
-            for (i, j), value in zip(one.pairs.tolist(), one.pair_targets.tolist(), strict=True):
-                known[b, i, j], found[b, i, j] = True, value
-    return {"features": features, "edges": edges, "mask": mask, "targets": found, "known": known}
+            for (i, j), value in zip(graph.pairs.tolist(), graph.pair_targets.tolist(), strict=True):
+                known[b, i, j], values[b, i, j] = True, value
+    return {"features": features, "edges": edges, "mask": mask, "targets": values, "known": known}

@@ -12,14 +12,14 @@ DATA = Path(os.environ.get("PROBSYM_DATA", ""), "acetylacetone.npz")
 
 @pytest.mark.skipif(not DATA.is_file(), reason="no acetylacetone in PROBSYM_DATA")
 def test_every_set_has_energies_and_snapshots_have_forces() -> None:
-    found, isolated = acetylacetone()
-    assert [len(one.energy) for one in found.values()] == [500, 500, 650, 650, 45, 15]
+    sets, isolated = acetylacetone()
+    assert [len(molecules.energy) for molecules in sets.values()] == [500, 500, 650, 650, 45, 15]
     assert sorted(isolated) == [1, 6, 8]
-    for name, one in found.items():
-        assert one.positions.shape == one.forces.shape == (len(one.energy), 15, 3)
-        assert (one.numbers.sort(1).values == torch.tensor([1] * 8 + [6] * 5 + [8] * 2)).all()
-        assert bool(one.forces.isnan().all()) is (name in ("test_dihedral", "test_h_transfer"))
-        bound = one.energy - sum(isolated[number] for number in one.numbers[0].tolist())
+    for name, molecules in sets.items():
+        assert molecules.positions.shape == molecules.forces.shape == (len(molecules.energy), 15, 3)
+        assert (molecules.numbers.sort(1).values == torch.tensor([1] * 8 + [6] * 5 + [8] * 2)).all()
+        assert bool(molecules.forces.isnan().all()) is (name in ("test_dihedral", "test_h_transfer"))
+        bound = molecules.energy - sum(isolated[number] for number in molecules.numbers[0].tolist())
         assert (bound < -50).all()  # eV
 
 

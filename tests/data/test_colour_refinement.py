@@ -11,16 +11,16 @@ from probsym.data.colour_refinement import node_colours
 from probsym.errors import ShapeError
 
 
-def told_apart(one: tuple[Tensor, Tensor], two: tuple[Tensor, Tensor]) -> bool:
+def told_apart(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> bool:
     """1-WL by the letter: names for colours, refined until nothing changes, in both graphs side by side."""
-    adjacency, features = torch.block_diag(one[0], two[0]), torch.cat([one[1], two[1]])
+    adjacency, features = torch.block_diag(first[0], second[0]), torch.cat([first[1], second[1]])
     colours = [str(row.tolist()) for row in features]
     while True:
         around = [sorted(colours[j] for j in row.nonzero().flatten().tolist()) for row in adjacency]
         pairs = [(own, *others) for own, others in zip(colours, around, strict=True)]
         names = {pair: str(number) for number, pair in enumerate(sorted(set(pairs)))}
         if len(names) == len(set(colours)):
-            return Counter(colours[: len(one[0])]) != Counter(colours[len(one[0]) :])
+            return Counter(colours[: len(first[0])]) != Counter(colours[len(first[0]) :])
         colours = [names[pair] for pair in pairs]
 
 
@@ -45,8 +45,8 @@ def test_classes_agree_with_refinement_by_the_letter(colours: int) -> None:
     generator = torch.Generator().manual_seed(1)
     graphs = [random_graph(n, generator, colours) for n in (2, 3, 4, 4, 5, 6) for _ in range(12)]
     classes = wl_classes(*padded(graphs, 7))
-    apart = [told_apart(one, two) for one, two in combinations(graphs, 2)]
-    assert [bool(one != two) for one, two in combinations(classes, 2)] == apart
+    apart = [told_apart(first, second) for first, second in combinations(graphs, 2)]
+    assert [bool(first != second) for first, second in combinations(classes, 2)] == apart
     assert 20 < len(apart) - sum(apart) < len(apart) / 2
 
 

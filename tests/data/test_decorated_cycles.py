@@ -9,11 +9,11 @@ from probsym.errors import RangeError
 
 def colours(adjacency: torch.Tensor) -> Counter[tuple[int, ...]]:
     """The colours of 1-WL refinement as nested tuples of neighbours' colours, hashed round by round."""
-    found = [0] * len(adjacency)
+    hashes = [0] * len(adjacency)
     for _ in range(len(adjacency)):
-        around = [sorted(found[j] for j in row.nonzero().flatten().tolist()) for row in adjacency]
-        found = [hash((own, *others)) for own, others in zip(found, around, strict=True)]
-    return Counter((one,) for one in found)
+        around = [sorted(hashes[j] for j in row.nonzero().flatten().tolist()) for row in adjacency]
+        hashes = [hash((own, *others)) for own, others in zip(hashes, around, strict=True)]
+    return Counter((value,) for value in hashes)
 
 
 def components(adjacency: torch.Tensor) -> int:
@@ -23,11 +23,11 @@ def components(adjacency: torch.Tensor) -> int:
 
 def test_pairs_agree_in_all_that_message_passing_sees() -> None:
     graphs = decorated_cycles(60, generator=torch.Generator().manual_seed(0))
-    for one, two in zip(range(0, 60, 2), range(1, 60, 2), strict=True):
-        first, second = (graphs.adjacency[i][graphs.mask[i]][:, graphs.mask[i]] for i in (one, two))
+    for even, odd in zip(range(0, 60, 2), range(1, 60, 2), strict=True):
+        first, second = (graphs.adjacency[i][graphs.mask[i]][:, graphs.mask[i]] for i in (even, odd))
         assert colours(first) == colours(second)
         assert (components(first), components(second)) == (1, 2)
-        assert graphs.labels[[one, two]].tolist() == [1, 0]
+        assert graphs.labels[[even, odd]].tolist() == [1, 0]
 
 
 def test_graphs_are_simple_padded_and_described() -> None:
@@ -37,7 +37,7 @@ def test_graphs_are_simple_padded_and_described() -> None:
     assert graphs.adjacency[~graphs.mask].sum() == 0
     assert torch.equal(graphs.features[..., 1], graphs.adjacency.sum(-1))
     assert torch.equal(graphs.features[..., 0], graphs.mask.float())
-    assert len({int(one.sum()) for one in graphs.mask}) > 3
+    assert len({int(mask.sum()) for mask in graphs.mask}) > 3
     assert torch.equal(graphs.take(torch.tensor([3])).adjacency[0], graphs.adjacency[3])
 
 

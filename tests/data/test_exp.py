@@ -44,7 +44,7 @@ def assert_small(graphs: Graphs) -> None:
     assert graphs.adjacency.tolist() == [[[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[0, 1, 0], [1, 0, 0], [0, 0, 0]]]
     assert graphs.mask.tolist() == [[True] * 3, [True, True, False]]
     assert graphs.labels.tolist() == [1, 0]
-    assert [one.dtype for one in graphs] == [torch.float32, torch.float32, torch.bool, torch.float32]
+    assert [tensor.dtype for tensor in graphs] == [torch.float32, torch.float32, torch.bool, torch.float32]
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -60,7 +60,7 @@ def test_the_pickle_is_converted_once(places: tuple[Path, Path], pickled: bytes,
     assert_small(exp())
     source.unlink()
     assert_small(exp())
-    assert [one.name for one in places[1].iterdir()] == ["exp_converted.npz"]
+    assert [file.name for file in places[1].iterdir()] == ["exp_converted.npz"]
 
 
 def test_an_archive_with_another_checksum_is_refused(places: tuple[Path, Path], pickled: bytes) -> None:
@@ -177,9 +177,9 @@ def test_pairs_and_only_pairs_are_equal_to_colour_refinement(graphs: Graphs) -> 
 
 def network(graphs: Graphs, index: int) -> "networkx.Graph[int]":
     nodes = int(graphs.mask[index].sum())
-    found = networkx.from_numpy_array(graphs.adjacency[index, :nodes, :nodes].numpy())
-    networkx.set_node_attributes(found, dict(enumerate(graphs.features[index, :, 0].tolist())), "own")
-    return found
+    graph = networkx.from_numpy_array(graphs.adjacency[index, :nodes, :nodes].numpy())
+    networkx.set_node_attributes(graph, dict(enumerate(graphs.features[index, :, 0].tolist())), "own")
+    return graph
 
 
 @real
@@ -200,11 +200,11 @@ def test_the_published_form_gives_the_same_set(graphs: Graphs, tmp_path: Path, m
     arrays = files.load(Path(DATA) / "exp_graphsat.npz")
     x, edges = (torch.from_numpy(arrays[name]) for name in ("x", "edge_index"))
     nodes, ends = arrays["node_ptr"], arrays["edge_ptr"]
-    found = [
+    published = [
         Graph(x[nodes[i] : nodes[i + 1]].clone(), edges[:, ends[i] : ends[i + 1]].clone(), torch.tensor([int(label)]))
         for i, label in enumerate(arrays["y"])
     ]
-    (tmp_path / "GRAPHSAT.pkl").write_bytes(dumped(found))
+    (tmp_path / "GRAPHSAT.pkl").write_bytes(dumped(published))
     monkeypatch.setenv("PROBSYM_CACHE", str(tmp_path))
     monkeypatch.delenv("PROBSYM_DATA")
-    assert all(torch.equal(one, two) for one, two in zip(exp(), graphs, strict=True))
+    assert all(torch.equal(tensor, wanted) for tensor, wanted in zip(exp(), graphs, strict=True))

@@ -80,15 +80,15 @@ def test_digests_see_names_types_shapes_and_numbers_but_not_layout() -> None:
     assert files.digest(ARRAYS) == files.digest({**ARRAYS, "a": np.asfortranarray(ARRAYS["a"])})
     assert files.digest(ARRAYS) == files.digest({**ARRAYS, "a": ARRAYS["a"].astype(">i8")})
     changed = [ARRAYS["a"] + 1, ARRAYS["a"].astype(np.int32), ARRAYS["a"].reshape(3, 2)]
-    others = [*({**ARRAYS, "a": one} for one in changed), {"b": ARRAYS["b"], "c": ARRAYS["a"]}]
-    assert len({files.digest(one) for one in [ARRAYS, *others]}) == 5
+    others = [*({**ARRAYS, "a": array} for array in changed), {"b": ARRAYS["b"], "c": ARRAYS["a"]}]
+    assert len({files.digest(arrays) for arrays in [ARRAYS, *others]}) == 5
 
 
 def test_what_is_saved_can_be_loaded(tmp_path: Path) -> None:
     path = tmp_path / "new" / "one.npz"
     files.save(path, ARRAYS)
     assert files.digest(files.load(path)) == files.digest(ARRAYS)
-    assert [one.name for one in path.parent.iterdir()] == ["one.npz"]
+    assert [file.name for file in path.parent.iterdir()] == ["one.npz"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
@@ -105,7 +105,7 @@ def test_an_interrupted_save_leaves_the_old_file_and_no_other(
     monkeypatch.setattr(np, "savez_compressed", half)
     with pytest.raises(error):
         files.save(tmp_path / "one.npz", {"a": np.zeros(3)})
-    assert [one.name for one in tmp_path.iterdir()] == ["one.npz"]
+    assert [file.name for file in tmp_path.iterdir()] == ["one.npz"]
     assert (tmp_path / "one.npz").read_bytes() == before
 
 

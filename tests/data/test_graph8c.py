@@ -33,14 +33,16 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Graphs:
     [(1, 1, 1), (2, 2, 1), (3, 4, 2), (4, 11, 6), (5, 34, 21), (6, 156, 112), (7, 1044, 853), (8, 12346, 11117)],
 )
 def test_numbers_of_graphs(n: int, all_of_them: int, connected_ones: int) -> None:
-    found = all_graphs(n)
-    assert found.shape == (all_of_them, n, n)
-    assert int(connected(found).sum()) == connected_ones
+    graphs = all_graphs(n)
+    assert graphs.shape == (all_of_them, n, n)
+    assert int(connected(graphs).sum()) == connected_ones
 
 
 def test_connected_agrees_with_networkx() -> None:
-    found = all_graphs(6)
-    assert connected(found).tolist() == [networkx.is_connected(networkx.from_numpy_array(one)) for one in found]
+    graphs = all_graphs(6)
+    assert connected(graphs).tolist() == [
+        networkx.is_connected(networkx.from_numpy_array(adjacency)) for adjacency in graphs
+    ]
 
 
 def test_long_paths_are_connected() -> None:
@@ -83,10 +85,10 @@ def test_refinement_agrees_with_networkx(graphs: Graphs) -> None:
     graphs = graphs.take(torch.arange(0, 11117, 4))
     ones = torch.ones(len(graphs.labels), 8, 1)
     classes = wl_classes(graphs.adjacency, ones, graphs.mask).tolist()
-    networks = [networkx.from_numpy_array(one) for one in graphs.adjacency.numpy()]
-    for one in networks:
-        networkx.set_node_attributes(one, "1", "own")
-    hashes = [networkx.weisfeiler_lehman_graph_hash(one, node_attr="own", iterations=8) for one in networks]
+    networks = [networkx.from_numpy_array(adjacency) for adjacency in graphs.adjacency.numpy()]
+    for network in networks:
+        networkx.set_node_attributes(network, "1", "own")
+    hashes = [networkx.weisfeiler_lehman_graph_hash(network, node_attr="own", iterations=8) for network in networks]
     assert len(set(classes)) == len(set(hashes)) == len(set(zip(classes, hashes, strict=True)))
 
 

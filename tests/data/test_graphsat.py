@@ -28,8 +28,8 @@ def path(tmp_path: Path) -> Path:
 def test_graphs_of_the_old_form_are_read(path: Path) -> None:
     path.write_bytes(dumped(small()))
     arrays = read_graphsat(path)
-    assert {name: one.tolist() for name, one in arrays.items()} == SMALL
-    assert {one.dtype.name for one in arrays.values()} == {"int64"}
+    assert {name: array.tolist() for name, array in arrays.items()} == SMALL
+    assert {array.dtype.name for array in arrays.values()} == {"int64"}
 
 
 @pytest.mark.parametrize("protocol", [3, 4, 5])
@@ -37,15 +37,15 @@ def test_graphs_of_torch_geometric_2_are_read(path: Path, protocol: int) -> None
     pytest.importorskip("torch_geometric")
     from torch_geometric.data import Data  # noqa: PLC0415
 
-    graphs = [Data(x=one.x, edge_index=one.edge_index, y=one.y) for one in small()]
+    graphs = [Data(x=graph.x, edge_index=graph.edge_index, y=graph.y) for graph in small()]
     path.write_bytes(pickle.dumps(graphs, protocol=protocol))
-    assert {name: one.tolist() for name, one in read_graphsat(path).items()} == SMALL
+    assert {name: array.tolist() for name, array in read_graphsat(path).items()} == SMALL
 
 
 def test_views_are_read_as_views(path: Path) -> None:
-    one = small()[0]
-    one.edge_index = torch.tensor([[9, 9], [1, 2], [2, 1], [0, 1], [1, 0]]).T[:, 1:]
-    path.write_bytes(dumped([one]))
+    graph = small()[0]
+    graph.edge_index = torch.tensor([[9, 9], [1, 2], [2, 1], [0, 1], [1, 0]]).T[:, 1:]
+    path.write_bytes(dumped([graph]))
     assert read_graphsat(path)["edge_index"].tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
 
 
@@ -107,9 +107,9 @@ def test_what_a_file_does_to_its_stand_ins_ends_with_the_file(path: Path) -> Non
 
 
 def tensors(**changed: Any) -> list[Graph]:
-    one = small()[0]
-    vars(one).update(changed)
-    return [one]
+    graph = small()[0]
+    vars(graph).update(changed)
+    return [graph]
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_broken_files_are_refused(path: Path, cut: int) -> None:
 
 
 def test_a_graph_without_labels_is_refused(path: Path) -> None:
-    one = small()[0]
-    del one.y
-    path.write_bytes(dumped([one]))
+    graph = small()[0]
+    del graph.y
+    path.write_bytes(dumped([graph]))
     with pytest.raises(DataError, match="got: 'y'"):
         read_graphsat(path)
 

@@ -28,9 +28,9 @@ def shuffled(graphs: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 def test_certificates_agree_with_networkx_on_all_pairs(n: int) -> None:
     graphs = every_graph(n)
     numbers = certificates(graphs)
-    networks = [networkx.from_numpy_array(one) for one in graphs]
-    for one, two in combinations(range(len(graphs)), 2):
-        assert (numbers[one] == numbers[two]) == networkx.is_isomorphic(networks[one], networks[two])
+    networks = [networkx.from_numpy_array(graph) for graph in graphs]
+    for left, right in combinations(range(len(graphs)), 2):
+        assert (numbers[left] == numbers[right]) == networkx.is_isomorphic(networks[left], networks[right])
 
 
 @pytest.mark.parametrize(("n", "classes"), [(5, 34), (6, 156)])
@@ -39,9 +39,9 @@ def test_certificates_agree_with_networkx_on_all_graphs(n: int, classes: int) ->
     graphs = every_graph(n)
     numbers, first, which = np.unique(certificates(graphs), return_index=True, return_inverse=True)
     assert len(numbers) == classes
-    networks = [networkx.from_numpy_array(graphs[one]) for one in first]
-    for one, two in combinations(networks, 2):
-        assert not networkx.faster_could_be_isomorphic(one, two) or not networkx.is_isomorphic(one, two)
+    networks = [networkx.from_numpy_array(graphs[index]) for index in first]
+    for left, right in combinations(networks, 2):
+        assert not networkx.faster_could_be_isomorphic(left, right) or not networkx.is_isomorphic(left, right)
     sampled = range(len(graphs)) if n < 6 else range(0, len(graphs), 7)
     for index in sampled:
         assert networkx.is_isomorphic(networkx.from_numpy_array(graphs[index]), networks[which[index]])
@@ -63,8 +63,10 @@ def test_certificates_are_invariant_and_spell_the_graph(n: int) -> None:
 def test_regular_graphs_which_refinement_cannot_order() -> None:
     """The cube, and the other cubic graphs on 8 nodes: six, of which five are connected."""
     generator = np.random.default_rng(0)
-    found = [networkx.random_regular_graph(3, 8, seed=seed) for seed in range(300)]
-    graphs = np.stack([networkx.to_numpy_array(one, dtype=np.uint8) for one in [networkx.cubical_graph(), *found]])
+    cubic = [networkx.random_regular_graph(3, 8, seed=seed) for seed in range(300)]
+    graphs = np.stack(
+        [networkx.to_numpy_array(network, dtype=np.uint8) for network in [networkx.cubical_graph(), *cubic]]
+    )
     numbers = certificates(graphs)
     assert (certificates(shuffled(graphs, generator)) == numbers).all()
     assert len(np.unique(numbers)) == 6

@@ -31,9 +31,9 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     return tmp_path / "own", tmp_path / "cache"
 
 
-def assert_molecules(found: dict[str, PackedGraphs], parts: list[list[Molecule]], atoms: tuple[int, ...]) -> None:
-    assert list(found) == ["train", "valid", "test"]
-    for graphs, part in zip(found.values(), parts, strict=True):
+def assert_molecules(packed: dict[str, PackedGraphs], parts: list[list[Molecule]], atoms: tuple[int, ...]) -> None:
+    assert list(packed) == ["train", "valid", "test"]
+    for graphs, part in zip(packed.values(), parts, strict=True):
         batch = graphs.batch(torch.arange(len(part)))
         dense = batch.edges.dense()
         assert len(graphs) == len(part)
@@ -54,9 +54,9 @@ def test_peptides_are_read_from_raw_files(
     name: str, load: Any, k: int, place: int, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(places[place], name, peptides(k))
-    found = load(download=False)
-    assert_molecules(found, peptides(k), PEPTIDES_ATOMS)
-    assert found["train"].batch(torch.tensor([1])).targets.tolist() == [list(range(k, 2 * k))]
+    packed = load(download=False)
+    assert_molecules(packed, peptides(k), PEPTIDES_ATOMS)
+    assert packed["train"].batch(torch.tensor([1])).targets.tolist() == [list(range(k, 2 * k))]
     for path in (places[place] / name / "raw").iterdir():
         path.unlink()
     assert_molecules(load(download=False), peptides(k), PEPTIDES_ATOMS)  # packed by now
@@ -64,15 +64,15 @@ def test_peptides_are_read_from_raw_files(
 
 def test_contacts_are_targets_of_pairs(places: tuple[Path, Path]) -> None:
     write(places[0], "pcqm-contact", contacts())
-    found = pcqm_contact(download=False)
-    assert_molecules(found, contacts(), PCQM_ATOMS)
-    batch = found["train"].batch(torch.tensor([1, 0]))
+    packed = pcqm_contact(download=False)
+    assert_molecules(packed, contacts(), PCQM_ATOMS)
+    batch = packed["train"].batch(torch.tensor([1, 0]))
     assert batch.targets.shape == batch.known.shape == (2, 4, 4)
     assert not batch.known[0].any()  # a molecule without contacts
     assert batch.known[1].nonzero().tolist() == [[0, 1], [0, 2], [1, 0], [2, 0]]
     assert batch.targets[1].nonzero().tolist() == [[0, 2], [2, 0]]
-    assert found["valid"].batch(torch.tensor([0])).known.nonzero().tolist() == [[0, 1, 0]]
-    assert found["valid"].batch(torch.tensor([0])).targets.sum() == 0
+    assert packed["valid"].batch(torch.tensor([0])).known.nonzero().tolist() == [[0, 1, 0]]
+    assert packed["valid"].batch(torch.tensor([0])).targets.sum() == 0
 
 
 def test_torch_geometric_takes_the_same_files(places: tuple[Path, Path]) -> None:
@@ -180,17 +180,17 @@ def test_the_packed_peptides_are_checked(places: tuple[Path, Path]) -> None:
 
 @real
 def test_peptides_func_is_the_published_set() -> None:
-    found = peptides_func(download=False)
-    assert {name: len(one) for name, one in found.items()} == {"train": 10_873, "valid": 2_331, "test": 2_331}
-    assert sum(len(one.nodes.values) for one in found.values()) == 2_344_859
-    assert sum(len(one.edges.values) for one in found.values()) == 4_773_974
+    packed = peptides_func(download=False)
+    assert {name: len(graphs) for name, graphs in packed.items()} == {"train": 10_873, "valid": 2_331, "test": 2_331}
+    assert sum(len(graphs.nodes.values) for graphs in packed.values()) == 2_344_859
+    assert sum(len(graphs.edges.values) for graphs in packed.values()) == 4_773_974
     nodes, edges = 2_344_859 / 15_535, 4_773_974 / 15_535
     known = MODULE.KNOWN["peptides-func"]
-    assert (round(nodes, 2), round(edges, 2), found["test"].n) == (known.nodes, known.edges, known.most)
+    assert (round(nodes, 2), round(edges, 2), packed["test"].n) == (known.nodes, known.edges, known.most)
     arrays = files.load(DATA)
     for name, part in (("train", "train"), ("valid", "val"), ("test", "test")):
-        index = torch.tensor([0, len(found[name]) - 1])
-        batch = found[name].batch(index)
+        index = torch.tensor([0, len(packed[name]) - 1])
+        batch = packed[name].batch(index)
         for b, i in enumerate(arrays[part][index].tolist()):
             first, last = arrays["node_ptr"][i : i + 2]
             assert int(batch.mask[b].sum()) == last - first
@@ -234,5 +234,5 @@ def test_no_kind_is_beyond_those_of_the_open_graph_benchmark() -> None:
         (PCQM_ATOMS, OGB_ATOMS),
         (PCQM_BONDS, OGB_BONDS),
     ):
-        assert all(one <= many for one, many in zip(kinds, most, strict=True))
-    assert [sum(one) for one in (PEPTIDES_ATOMS, PEPTIDES_BONDS, PCQM_ATOMS, PCQM_BONDS)] == [50, 7, 68, 6]
+        assert all(count <= many for count, many in zip(kinds, most, strict=True))
+    assert [sum(kinds) for kinds in (PEPTIDES_ATOMS, PEPTIDES_BONDS, PCQM_ATOMS, PCQM_BONDS)] == [50, 7, 68, 6]

@@ -26,31 +26,31 @@ def literal_force(x: Floats, charges: Floats, i: int) -> Floats:
 def test_forces_are_those_of_the_formula() -> None:
     random = np.random.RandomState(0)
     x, charges = random.randn(4, 3, 6), random.choice([-1.0, 1.0], size=(4, 6))
-    found = forces(x, charges[:, :, None] * charges[:, None, :])
+    force = forces(x, charges[:, :, None] * charges[:, None, :])
     for b in range(4):
         for i in range(6):
-            np.testing.assert_allclose(found[b, :, i], literal_force(x[b], charges[b], i), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(force[b, :, i], literal_force(x[b], charges[b], i), rtol=1e-9, atol=1e-9)
 
 
 def test_forces_are_clipped_part_by_part() -> None:
     x = np.array([[[0.0, 1e-3], [0.0, 1e-9], [0.0, 0.0]]])
-    found = forces(x, np.ones((1, 2, 2)))
-    assert found[0, 0].tolist() == [-100, 100]
-    assert abs(found[0, 1, 0]) <= 100
-    assert found[0, 2].tolist() == [0, 0]
+    force = forces(x, np.ones((1, 2, 2)))
+    assert force[0, 0].tolist() == [-100, 100]
+    assert abs(force[0, 1, 0]) <= 100
+    assert force[0, 2].tolist() == [0, 0]
 
 
 def test_particles_in_one_place_do_no_harm_to_others() -> None:
     x = np.array([[[0.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
-    found = forces(x, np.ones((1, 3, 3)))
-    assert found[0, 0, 2] == pytest.approx(0.5)
+    force = forces(x, np.ones((1, 3, 3)))
+    assert force[0, 0, 2] == pytest.approx(0.5)
 
 
 def test_a_simulation_is_the_loop_over_steps() -> None:
     start = published_start(2, n=3)
     frames = simulate(start, (0, 1))
     for b in range(2):
-        charges, x, v = (one[b].copy() for one in start)
+        charges, x, v = (array[b].copy() for array in start)
         v += 1e-3 * np.stack([literal_force(x, charges, i) for i in range(3)], 1)
         for step in range(1, 201):
             x += 1e-3 * v
@@ -106,10 +106,10 @@ def test_charges_are_those_of_the_published_set() -> None:
 def test_trajectories_are_those_of_the_published_set_but_for_close_encounters() -> None:
     published, start = np.load(DATA), published_start(200)
     frames = simulate(start)
-    found = {"loc_30": frames[30][0], "vel_30": frames[30][1], "loc_40": frames[40][0]}
+    simulated = {"loc_30": frames[30][0], "vel_30": frames[30][1], "loc_40": frames[40][0]}
     worst = np.zeros(200)
-    for name, one in found.items():
-        off = np.abs(one.transpose(0, 2, 1) - published[f"train_{name}"][:200]).max((1, 2))
+    for name, array in simulated.items():
+        off = np.abs(array.transpose(0, 2, 1) - published[f"train_{name}"][:200]).max((1, 2))
         assert np.median(off) < 1e-11
         worst = np.maximum(worst, off)
     assert (worst > 1e-9).mean() < 0.2
@@ -125,7 +125,7 @@ def test_the_set_is_made_once_kept_and_checked(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(MODULE, "SIZES", {"train": 6, "valid": 2, "test": 3})
     monkeypatch.setattr(MODULE, "USED", {"train": 4, "valid": 2, "test": 3})
     first = nbody()
-    assert {name: tuple(one.position.shape) for name, one in first.items()} == {
+    assert {name: tuple(part.position.shape) for name, part in first.items()} == {
         "train": (4, 5, 3),
         "valid": (2, 5, 3),
         "test": (3, 5, 3),

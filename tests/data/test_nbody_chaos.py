@@ -36,7 +36,7 @@ def test_a_system_is_chaotic_if_one_coordinate_moves_far() -> None:
 def test_a_collision_is_chaotic_and_a_distant_pair_is_not() -> None:
     near, far = [[0.0, 0.0, 0.0], [0.9, 0.01, 0.0]], [[-3.0, 0.0, 0.0], [3.0, 0.5, 0.0]]
     start = start_of(near, far)
-    ends = [simulate(one, (40,))[40][0] for one in (start, nudged(start))]
+    ends = [simulate(beginning, (40,))[40][0] for beginning in (start, nudged(start))]
     assert moved(*ends).tolist() == [True, False]
 
 
@@ -45,13 +45,13 @@ def test_every_system_of_every_part_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(MODULE, "SIZES", {"train": 5, "valid": 3, "test": 4})
     monkeypatch.setattr(MODULE, "USED", {"train": 2, "valid": 3, "test": 4})
     told: list[tuple[int, int]] = []
-    found = nbody_chaos(lambda done, total, _: told.append((done, total)))
-    assert {name: one.shape for name, one in found.items()} == {"train": (2,), "valid": (3,), "test": (4,)}
+    chaotic = nbody_chaos(lambda done, total, _: told.append((done, total)))
+    assert {name: flags.shape for name, flags in chaotic.items()} == {"train": (2,), "valid": (3,), "test": (4,)}
     assert told[-1] == (18, 18)
     whole = published_start(12)
-    ends = [simulate(one, (40,))[40][0] for one in (whole, nudged(whole))]
+    ends = [simulate(beginning, (40,))[40][0] for beginning in (whole, nudged(whole))]
     wanted = moved(*ends)
-    assert np.concatenate([one.numpy() for one in found.values()]).tolist() == [*wanted[:2], *wanted[5:]]
+    assert np.concatenate([flags.numpy() for flags in chaotic.values()]).tolist() == [*wanted[:2], *wanted[5:]]
     assert (tmp_path / "nbody_charged5_chaos.npz").exists()
     told.clear()
     nbody_chaos(lambda done, total, _: told.append((done, total)))

@@ -11,10 +11,10 @@ DTYPES = (torch.float32, torch.float64)
 
 
 def assert_batch(batch: GraphBatch, wanted: dict[str, Tensor]) -> None:
-    found = {**batch._asdict(), "edges": batch.edges.dense()}
-    for name, one in wanted.items():
-        assert found[name].dtype == one.dtype, name
-        assert torch.equal(found[name], one), name
+    actual = {**batch._asdict(), "edges": batch.edges.dense()}
+    for name, tensor in wanted.items():
+        assert actual[name].dtype == tensor.dtype, name
+        assert torch.equal(actual[name], tensor), name
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -37,8 +37,8 @@ def test_some_of_the_graphs_keep_the_shapes_of_all(targets: str) -> None:
         batch = some.batch(torch.arange(len(kept)))
         assert_batch(batch, literally(kept, targets, 5, torch.float32))
         assert batch.edges.index.shape == (3, 7 * len(kept))
-        assert some.nodes.sizes.tolist() == [len(one.nodes) for one in kept]
-        assert some.edges.sizes.tolist() == [len(one.edges) for one in kept]
+        assert some.nodes.sizes.tolist() == [len(graph.nodes) for graph in kept]
+        assert some.edges.sizes.tolist() == [len(graph.edges) for graph in kept]
 
 
 def test_padding_edges_stand_in_a_corner_and_weigh_nothing() -> None:
@@ -79,8 +79,8 @@ def test_no_number_is_looked_at_to_make_a_batch(targets: str) -> None:
     assert batch.edges.dense().shape == wanted.edges.dense().shape
     assert batch.edges.index.shape == wanted.edges.index.shape
     for name in ("features", "mask", "targets", "known"):
-        found, other = getattr(batch, name), getattr(wanted, name)
-        assert (found.shape, found.dtype, found.device.type) == (other.shape, other.dtype, "meta")
+        actual, expected = getattr(batch, name), getattr(wanted, name)
+        assert (actual.shape, actual.dtype, actual.device.type) == (expected.shape, expected.dtype, "meta")
 
 
 def test_a_batch_can_be_compiled_as_one_graph() -> None:

@@ -15,10 +15,10 @@ from probsym.errors import DataError
 MODULE = importlib.import_module("probsym.data.pattern")  # the function of that name hides it
 
 
-def assert_share(found: Any, probability: float) -> None:
+def assert_share(outcomes: Any, probability: float) -> None:
     """The share of ones is the probability, within five standard deviations."""
-    found = np.asarray(found)
-    assert abs(found.mean() - probability) < 5 * math.sqrt(probability * (1 - probability) / found.size)
+    outcomes = np.asarray(outcomes)
+    assert abs(outcomes.mean() - probability) < 5 * math.sqrt(probability * (1 - probability) / outcomes.size)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def drawn() -> list[list[Drawn]]:
     """Ten graphs around each of 30 patterns, each list headed by the pattern."""
     random = np.random.RandomState(0)
     hidden = [draw_pattern(random) for _ in range(30)]
-    return [[one, *(draw(random, one) for _ in range(10))] for one in hidden]
+    return [[planted, *(draw(random, planted) for _ in range(10))] for planted in hidden]
 
 
 def test_links_have_the_densities_of_the_rule(drawn: list[list[Drawn]]) -> None:
@@ -44,7 +44,9 @@ def test_links_have_the_densities_of_the_rule(drawn: list[list[Drawn]]) -> None:
     assert_share(np.concatenate(within), 0.5)
     assert_share(np.concatenate(across), 0.35)
     assert_share(np.concatenate(attached), 0.5)
-    assert_share(np.concatenate([one.adjacency[np.triu_indices(len(one.features), 1)] for one, *_ in drawn]), 0.5)
+    assert_share(
+        np.concatenate([planted.adjacency[np.triu_indices(len(planted.features), 1)] for planted, *_ in drawn]), 0.5
+    )
 
 
 def test_graphs_share_their_pattern_with_its_features(drawn: list[list[Drawn]]) -> None:
@@ -57,29 +59,29 @@ def test_graphs_share_their_pattern_with_its_features(drawn: list[list[Drawn]]) 
         pattern_itself = labelled(hidden.adjacency, hidden.features)
         for adjacency, features, community in graphs[:2]:
             at = community == 5
-            found = labelled(adjacency[at][:, at], features[at])
+            induced = labelled(adjacency[at][:, at], features[at])
             matches = networkx.algorithms.isomorphism.categorical_node_match("kind", None)
-            assert networkx.is_isomorphic(found, pattern_itself, node_match=matches)
+            assert networkx.is_isomorphic(induced, pattern_itself, node_match=matches)
 
 
 def test_communities_have_5_to_34_nodes_uniformly_and_features_are_one_of_three(drawn: list[list[Drawn]]) -> None:
-    sizes = np.array([np.bincount(one.community)[:5] for _, *graphs in drawn for one in graphs]).ravel()
+    sizes = np.array([np.bincount(graph.community)[:5] for _, *graphs in drawn for graph in graphs]).ravel()
     counts = np.bincount(sizes, minlength=35)
     assert counts[:5].sum() == 0
     assert len(counts) == 35
     expected = len(sizes) / 30
     assert ((counts[5:] - expected) ** 2 / expected).sum() < 29 + 5 * math.sqrt(58)  # chi squared
-    features = np.concatenate([one.features[one.community < 5] for _, *graphs in drawn for one in graphs])
+    features = np.concatenate([graph.features[graph.community < 5] for _, *graphs in drawn for graph in graphs])
     for kind in range(3):
         assert_share(features == kind, 1 / 3)
 
 
 def test_nodes_are_in_random_order(drawn: list[list[Drawn]]) -> None:
     places = np.concatenate(
-        [np.flatnonzero(one.community == 5) / len(one.community) for _, *graphs in drawn for one in graphs]
+        [np.flatnonzero(graph.community == 5) / len(graph.community) for _, *graphs in drawn for graph in graphs]
     )
     assert abs(places.mean() - 0.5) < 0.02
-    neighbours = [one.community[1:] == one.community[:-1] for _, *graphs in drawn for one in graphs]
+    neighbours = [graph.community[1:] == graph.community[:-1] for _, *graphs in drawn for graph in graphs]
     assert np.concatenate(neighbours).mean() < 0.25  # a sixth or so, and nearly one without the permutation
 
 
@@ -122,8 +124,9 @@ def test_the_whole_set_is_the_same_on_every_machine() -> None:
     assert 180 < sizes.max() <= 188
     hidden = np.add.reduceat(arrays["y"], starts[:-1], dtype=np.int64)
     parts = (hidden[:10_000].reshape(100, 100), *hidden[10_000:].reshape(2, 100, 20))
-    assert all(np.array_equal(one[:, 0], one[:, i]) for one in parts for i in range(one.shape[1]))  # order of patterns
-    assert all(np.array_equal(parts[0][:, 0], one[:, 0]) for one in parts[1:])  # the same in all parts
+    # order of patterns
+    assert all(np.array_equal(part[:, 0], part[:, i]) for part in parts for i in range(part.shape[1]))
+    assert all(np.array_equal(parts[0][:, 0], part[:, 0]) for part in parts[1:])  # the same in all parts
     assert 5 <= hidden.min() < hidden.max() <= 34
     assert abs(hidden.mean() - 19.5) < 5 * 8.66 / 10
     assert abs((sizes - hidden).mean() - 97.5) < 5 * 8.66 * math.sqrt(5 / 14_000)
@@ -135,14 +138,14 @@ def test_the_whole_set_is_the_same_on_every_machine() -> None:
     assert links == pytest.approx(expected, rel=0.01)
 
 
-def assert_same(found: dict[str, PackedGraphs], wanted: dict[str, PackedGraphs]) -> None:
-    assert list(found) == list(wanted) == ["train", "valid", "test"]
-    for name in found:
+def assert_same(actual: dict[str, PackedGraphs], wanted: dict[str, PackedGraphs]) -> None:
+    assert list(actual) == list(wanted) == ["train", "valid", "test"]
+    for name in actual:
         everything = torch.arange(len(wanted[name]))
-        one, other = (graphs[name].batch(everything) for graphs in (found, wanted))
-        assert torch.equal(one.features, other.features)
-        assert torch.equal(one.edges.dense(), other.edges.dense())
-        assert torch.equal(one.targets, other.targets)
+        batch, reference = (graphs[name].batch(everything) for graphs in (actual, wanted))
+        assert torch.equal(batch.features, reference.features)
+        assert torch.equal(batch.edges.dense(), reference.edges.dense())
+        assert torch.equal(batch.targets, reference.targets)
 
 
 def test_the_set_is_made_once_kept_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +156,7 @@ def test_the_set_is_made_once_kept_and_checked(tmp_path: Path, monkeypatch: pyte
         pattern()
     monkeypatch.setattr(MODULE, "_CONTENTS", files.digest(generate(MODULE.SEED, 2)))
     first = pattern()
-    assert {name: len(one) for name, one in first.items()} == {"train": 6, "valid": 2, "test": 4}
+    assert {name: len(graphs) for name, graphs in first.items()} == {"train": 6, "valid": 2, "test": 4}
 
     def refuse(*_: object) -> None:
         raise AssertionError("made again")
@@ -182,18 +185,18 @@ def graph(n: int, edges: list[tuple[int, int]], seed: int) -> dict[str, torch.Te
 
 def test_the_published_file_is_read_as_it_is(tmp_path: Path) -> None:
     parts = [[graph(3, [(0, 1), (1, 0)], 0), graph(1, [], 1)], [graph(2, [(1, 0), (0, 1)], 2)], [graph(4, [], 3)]]
-    found = pattern(published=published(tmp_path, parts))
-    assert [len(one) for one in found.values()] == [2, 1, 1]
-    for name, part in zip(found, parts, strict=True):
-        batch = found[name].batch(torch.arange(len(part)))
+    packed = pattern(published=published(tmp_path, parts))
+    assert [len(graphs) for graphs in packed.values()] == [2, 1, 1]
+    for name, part in zip(packed, parts, strict=True):
+        batch = packed[name].batch(torch.arange(len(part)))
         assert batch.features.shape == (len(part), 4, 3)
-        for b, one in enumerate(part):
-            n = len(one["x"])
+        for b, record in enumerate(part):
+            n = len(record["x"])
             assert batch.mask[b].tolist() == [i < n for i in range(4)]
-            assert torch.equal(batch.features[b, :n], one["x"])
-            assert torch.equal(batch.targets[b, :n], one["y"])
+            assert torch.equal(batch.features[b, :n], record["x"])
+            assert torch.equal(batch.targets[b, :n], record["y"])
             wanted = torch.zeros(4, 4)
-            wanted[tuple(one["edge_index"])] = 1
+            wanted[tuple(record["edge_index"])] = 1
             assert torch.equal(batch.edges.dense()[b], wanted)
 
 

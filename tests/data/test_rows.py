@@ -21,7 +21,7 @@ def test_lists_come_back_one_by_one_and_padded() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.bool, torch.float32, torch.float64], ids=str)
 def test_values_keep_their_dtype(dtype: torch.dtype) -> None:
-    padded, _ = Rows.join([one.to(dtype) for one in LISTS], most=4).padded(torch.tensor([2, 0]))
+    padded, _ = Rows.join([rows.to(dtype) for rows in LISTS], most=4).padded(torch.tensor([2, 0]))
     assert padded.dtype == dtype
     assert padded.shape == (2, 4, 2)
 

@@ -51,7 +51,7 @@ def gin(net: GIN, nodes: Parts, adjacency: Parts) -> list[Tensor]:
 
 
 def leaky(layer: VectorLeakyReLU, parts: Parts) -> list[Tensor]:
-    features, directions = ([x @ one.weight.T for x in parts] for one in (layer.feature, layer.direction))
+    features, directions = ([x @ linear.weight.T for x in parts] for linear in (layer.feature, layer.direction))
     lengths = each(lambda q: q.square().sum(-2).sqrt(), features)
     out = []
     for q, k, length, scaled in zip(features, directions, lengths, batch_norm(layer.norm, lengths), strict=True):

@@ -29,12 +29,12 @@ def test_agrees_with_the_formula_and_its_derivatives(weighted, shared, numbers, 
     vectors = normal(3, 4, 3, 5), normal(3, 4, 3, 1 if shared else 5, seed=2)
     results = []
     for function in (Bent.apply, literally):
-        leaves = [one.clone().requires_grad_() for one in (*vectors, *normal(3, 5, seed=3).unbind())]
+        leaves = [tensor.clone().requires_grad_() for tensor in (*vectors, *normal(3, 5, seed=3).unbind())]
         out = function(share, *leaves[:2], *floors, *leaves[2:])
         once = torch.autograd.grad(out.sin().sum(), leaves, retain_graph=True)
-        found = torch.autograd.grad(out.sin().sum(), leaves, create_graph=True)
-        twice = torch.autograd.grad(sum(one.square().sum() for one in found), leaves)
-        results.append([out, *once, *found, *twice])
+        gradients = torch.autograd.grad(out.sin().sum(), leaves, create_graph=True)
+        twice = torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), leaves)
+        results.append([out, *once, *gradients, *twice])
     assert_close(*results, rtol=1e-9, atol=1e-9)
 
 
@@ -56,8 +56,8 @@ def test_inner_products():
 
 
 def test_a_vector_along_its_direction_is_not_bent():
-    q, floor, one = normal(3, 4, 3, 5), torch.zeros(4, 1, 1).double(), torch.ones(5).double()
-    _, b, *_ = gates(q, q, floor, floor, 0 * one, one, one)
+    q, floor, ones = normal(3, 4, 3, 5), torch.zeros(4, 1, 1).double(), torch.ones(5).double()
+    _, b, *_ = gates(q, q, floor, floor, 0 * ones, ones, ones)
     assert (b == 0).all()
-    _, b, *_ = gates(q, -q, floor, floor, 0 * one, one, one)
+    _, b, *_ = gates(q, -q, floor, floor, 0 * ones, ones, ones)
     assert (b > 0).all()

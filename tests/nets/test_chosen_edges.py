@@ -47,17 +47,17 @@ def test_agrees_with_all_edges_in_memory(ties, masked, training, numbers, with_s
         layer.edge.norm.running_var.fill_(1.5)
         leaf = x.clone().requires_grad_()
         out = run(leaf)
-        trained = [one for one in layer.parameters() if one.requires_grad]
-        found = torch.autograd.grad(out.sin().sum(), [leaf, *trained], create_graph=True)
-        twice = torch.autograd.grad(sum(one.square().sum() for one in found), [leaf, *trained])
-        results.append([out, *found, *twice, *(one.clone() for one in layer.edge.norm.buffers())])
+        trained = [parameter for parameter in layer.parameters() if parameter.requires_grad]
+        gradients = torch.autograd.grad(out.sin().sum(), [leaf, *trained], create_graph=True)
+        twice = torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), [leaf, *trained])
+        results.append([out, *gradients, *twice, *(buffer.clone() for buffer in layer.edge.norm.buffers())])
     assert_close(*results, rtol=1e-7, atol=1e-7)
 
 
 def test_few_points_of_generic_sets_tie_and_all_of_symmetric_ones(monkeypatch):
     """So gradients of generic sets go through chosen edges alone."""
     seen, choices = [], chosen_edges._choices
-    monkeypatch.setattr(chosen_edges, "_choices", lambda *given: seen.append(found := choices(*given)) or found)
+    monkeypatch.setattr(chosen_edges, "_choices", lambda *given: seen.append(chosen := choices(*given)) or chosen)
     torch.manual_seed(0)
     layer = EdgeConvolution(1, 4, 3).double()
     layer(normal(3, 7, 8, 1))

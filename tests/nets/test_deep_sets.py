@@ -37,9 +37,9 @@ def test_agrees_with_the_formula(dtype, masked):
     net, x, mask = DeepSets(3, hidden=8).to(dtype), normal(4, 2, 5, 3, dtype=dtype), some_mask(4, 5)
     given, mask = (mask, mask) if masked else (None, torch.ones_like(mask))
     leaf, other = x.clone().requires_grad_(), x.clone().requires_grad_()
-    found, wanted = net(leaf, mask=given).scores, literally(net, other, mask)
-    assert_close(found, wanted)
-    got = torch.autograd.grad(found.sin().sum(), [leaf, *net.parameters()])
+    scores, wanted = net(leaf, mask=given).scores, literally(net, other, mask)
+    assert_close(scores, wanted)
+    got = torch.autograd.grad(scores.sin().sum(), [leaf, *net.parameters()])
     assert_close(got, torch.autograd.grad(wanted.sin().sum(), [other, *net.parameters()]))
 
 

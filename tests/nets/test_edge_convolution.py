@@ -24,10 +24,10 @@ def test_agrees_with_edges_written_out(n, neighbours, d):
     torch.manual_seed(0)
     layer, x = EdgeConvolution(2, 3, neighbours).double(), normal(d, 4, n, 2)
     leaf, other = x.clone().requires_grad_(), x.clone().requires_grad_()
-    found, wanted = layer(leaf), literally(layer, other)
-    assert_close(found, wanted, rtol=1e-8, atol=1e-9)
+    output, wanted = layer(leaf), literally(layer, other)
+    assert_close(output, wanted, rtol=1e-8, atol=1e-9)
     parameters = [parameter for parameter in layer.parameters() if parameter.requires_grad]
-    got = torch.autograd.grad(found.sin().sum(), [leaf, *parameters])
+    got = torch.autograd.grad(output.sin().sum(), [leaf, *parameters])
     assert_close(got, torch.autograd.grad(wanted.sin().sum(), [other, *parameters]), rtol=1e-5, atol=1e-5)
 
 
@@ -51,8 +51,8 @@ def test_neighbours_are_those_no_further_than_the_last(n):
             distance = (x[:, r, i, None] - x[:, r]).square().sum((0, 2))
             order = [j for j in distance.argsort().tolist() if real[r, j]][:4] if real[r, i] else []
             places = edges[:, r, i].nonzero().flatten()
-            found = places if index is None else index[places, r, i]
-            assert sorted(found.tolist()) == sorted(order)
+            neighbours = places if index is None else index[places, r, i]
+            assert sorted(neighbours.tolist()) == sorted(order)
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3])
@@ -64,9 +64,9 @@ def test_neighbours_at_one_distance_are_all_used(spread):
         x = torch.cat([square, 100 + normal(n - 5, 2)]).T[:, None, :, None]
         index, edges = nearest(x, None, 2)
         places = edges[:, 0, 0].nonzero().flatten()
-        found = places if index is None else index[places, 0, 0]
+        neighbours = places if index is None else index[places, 0, 0]
         # the far points give the scale below which distances are equal, here still far below the square
-        assert sorted(found.tolist()) == [0, 1, 2, 3, 4]
+        assert sorted(neighbours.tolist()) == [0, 1, 2, 3, 4]
 
 
 def test_far_from_the_origin_close_points_are_told_apart():
@@ -78,7 +78,9 @@ def test_far_from_the_origin_close_points_are_told_apart():
 def test_no_vector_of_an_edge_is_kept():
     kept = []
     layer, x = EdgeConvolution(2, 8, 4), torch.randn(7, 10, 16, 2)
-    with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one.numel()) or one, lambda one: one):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: kept.append(tensor.numel()) or tensor, lambda tensor: tensor
+    ):
         layer(x)
     assert max(kept) == 7 * 10 * 16 * 8  # a vector for each point
 

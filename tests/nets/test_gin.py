@@ -44,8 +44,8 @@ def literally(net, x, adjacency, mask):
     for item, real in zip(adjacency, mask, strict=True):
         links.append(item[real][:, real].expand(x.shape[1], -1, -1))
     scores = torch.zeros(x.shape[:3], dtype=x.dtype)
-    for place, (real, found) in enumerate(zip(mask, naive.gin(net, nodes, links), strict=True)):
-        scores[place, :, real] = found
+    for place, (real, graph_scores) in enumerate(zip(mask, naive.gin(net, nodes, links), strict=True)):
+        scores[place, :, real] = graph_scores
     return scores
 
 
@@ -59,10 +59,10 @@ def test_agrees_with_the_formula(channels, masked, training, dtype):
     given = mask if masked else None
     mask = mask if masked else torch.ones_like(mask)
     leaf, other = x.clone().requires_grad_(), x.clone().requires_grad_()
-    found, wanted = net(leaf, adjacency, given).scores, literally(net, other, adjacency, mask)
-    assert_close(found, wanted, **TOLERANCE[dtype])
-    cotangent = normal(*found.shape, dtype=dtype, seed=4)
-    got = torch.autograd.grad((found * cotangent).sum(), [leaf, *net.parameters()])
+    scores, wanted = net(leaf, adjacency, given).scores, literally(net, other, adjacency, mask)
+    assert_close(scores, wanted, **TOLERANCE[dtype])
+    cotangent = normal(*scores.shape, dtype=dtype, seed=4)
+    got = torch.autograd.grad((scores * cotangent).sum(), [leaf, *net.parameters()])
     want = torch.autograd.grad((wanted * cotangent).sum(), [other, *net.parameters()])
     loose = TOLERANCE[dtype] if dtype == torch.float64 else {"rtol": 2e-2, "atol": 2e-3}
     assert_close(got, want, **loose)
@@ -281,19 +281,21 @@ def test_leaving_padding_out_changes_nothing(
     adjacency = (torch.rand(4, 6, 6, generator=generator) < 0.5).to(dtype)
     mask = torch.rand(4, 6, generator=generator) < 0.6
     mask[:, 0] = True
-    found = []
+    results = []
     links = adjacency, EdgeList.from_dense(adjacency)
     for masked, given in itertools.product((False, True), links):
         torch.manual_seed(0)
         net = GIN(2, hidden=8).to(dtype).train(training)
-        for one in (*net.parameters(), *net.buffers()):  # so that a norm does not leave padding zero
-            one.data.add_(torch.rand_like(one))
+        for tensor in (*net.parameters(), *net.buffers()):  # so that a norm does not leave padding zero
+            tensor.data.add_(torch.rand_like(tensor))
         with monkeypatch.context() as patch:
             patch.setattr(torch.compiler, "is_compiling", lambda masked=masked: masked)
             scores = net(x, given, mask=mask).scores
         scores.square().sum().backward()
-        found.append([scores, *(one.grad for one in net.parameters()), *(one.clone() for one in net.buffers())])
+        results.append(
+            [scores, *(parameter.grad for parameter in net.parameters()), *(buffer.clone() for buffer in net.buffers())]
+        )
     tolerance = 1e-4 if dtype == torch.float32 else 1e-10
-    for others in found[1:]:
-        for one, other in zip(found[0], others, strict=True):
-            torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    for result in results[1:]:
+        for wanted, actual in zip(results[0], result, strict=True):
+            torch.testing.assert_close(wanted, actual, rtol=tolerance, atol=tolerance)

@@ -17,10 +17,10 @@ def literally(q, real):
 
 
 def derivatives(moments, leaves):
-    value = sum(one.sin().sum() for one in moments)
+    value = sum(moment.sin().sum() for moment in moments)
     once = torch.autograd.grad(value, leaves, retain_graph=True)
-    found = torch.autograd.grad(value, leaves, create_graph=True)
-    return [*moments, *once, *torch.autograd.grad(sum(one.square().sum() for one in found), leaves)]
+    gradients = torch.autograd.grad(value, leaves, create_graph=True)
+    return [*moments, *once, *torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), leaves)]
 
 
 @pytest.mark.parametrize("numbers", [1, 1 << 16])
@@ -31,9 +31,9 @@ def test_moments_of_points(masked, numbers, monkeypatch):
     if masked:
         real[1] = False
     q, twin = (normal(3, 4, 6, 2).requires_grad_() for _ in range(2))
-    count, *found = point_moments(q, real if masked else None)
+    count, *moments = point_moments(q, real if masked else None)
     assert count == real.sum()
-    assert_close(derivatives(found, [q]), derivatives(literally(twin, real), [twin]))
+    assert_close(derivatives(moments, [q]), derivatives(literally(twin, real), [twin]))
 
 
 @pytest.mark.parametrize("numbers", [1, 1 << 16])
@@ -44,7 +44,7 @@ def test_moments_of_edges(numbers, monkeypatch):
     real = torch.ones(3, 4, 6).bool()
     real[2, 1:, ::2] = False
     leaves, twins = ([normal(3, 4, 6, 2, seed=seed).requires_grad_() for seed in (0, 1)] for _ in range(2))
-    count, *found = edge_moments(row_blocks.Edges(places, real).blocks(2), *leaves)
+    count, *moments = edge_moments(row_blocks.Edges(places, real).blocks(2), *leaves)
     assert count == real.sum()
     q = twins[0][:, torch.arange(4).view(4, 1), places] + twins[1].unsqueeze(1)
-    assert_close(derivatives(found, leaves), derivatives(literally(q, real), twins))
+    assert_close(derivatives(moments, leaves), derivatives(literally(q, real), twins))

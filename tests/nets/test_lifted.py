@@ -118,7 +118,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("signature", "bound", "shape", "places"), CASES, ids=lambda one: str(one)[:20])
+@pytest.mark.parametrize(("signature", "bound", "shape", "places"), CASES, ids=lambda value: str(value)[:20])
 def test_a_model_tells_axis_and_kind(signature, bound, shape, places, tmp_path):
     (group,) = bound.values()
     net = Lifted(bases.MLP([math.prod(shape[1:]), 8, 1], activation="tanh"), group)

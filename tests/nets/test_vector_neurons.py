@@ -74,9 +74,9 @@ def test_leaky_relu_agrees_with_the_formula(d, masked, shared, training, dtype):
     given, mask = (mask, mask) if masked else (None, torch.ones_like(mask))
     x = normal(d, 4, 5, 2, dtype=dtype)
     leaf, other = x.clone().requires_grad_(), x.clone().requires_grad_()
-    found, wanted = layer(leaf, given) * mask.unsqueeze(-1), leaky_literally(layer, other, mask)
-    assert_close(found, wanted, **TOLERANCE[dtype])
-    got = torch.autograd.grad(found.sin().sum(), [leaf, *layer.parameters()])
+    output, wanted = layer(leaf, given) * mask.unsqueeze(-1), leaky_literally(layer, other, mask)
+    assert_close(output, wanted, **TOLERANCE[dtype])
+    got = torch.autograd.grad(output.sin().sum(), [leaf, *layer.parameters()])
     want = torch.autograd.grad(wanted.sin().sum(), [other, *layer.parameters()])
     # in one dimension some lengths are near the floor, where the layer is smooth and the formula has a jump
     if d > 1 or dtype == torch.float64:
@@ -125,15 +125,15 @@ def test_zero_vectors_have_a_finite_gradient(training, dtype):
         y = layer(leaf)
         y.sum().backward()
         assert torch.equal(y[:, :2], torch.zeros_like(y[:, :2]))
-        assert all(torch.isfinite(one.grad).all() for one in (leaf, *layer.parameters()))
+        assert all(torch.isfinite(tensor.grad).all() for tensor in (leaf, *layer.parameters()))
 
 
 @both_dtypes
 @pytest.mark.parametrize("masked", [True, False])
 def test_pool_takes_the_vector_with_the_largest_product(masked, dtype):
     pool, x, mask = VectorMaxPool(4).to(dtype), normal(3, 6, 5, 4, dtype=dtype).requires_grad_(), some_mask(6, 5)
-    found = pool(x, mask if masked else None)
-    wanted = torch.zeros_like(found)
+    pooled = pool(x, mask if masked else None)
+    wanted = torch.zeros_like(pooled)
     for i in range(5):
         for channel in range(4):
             best = None
@@ -142,8 +142,8 @@ def test_pool_takes_the_vector_with_the_largest_product(masked, dtype):
                 if (mask[j, i] or not masked) and (best is None or value > best[0]):
                     best = value, j
             wanted[:, i, channel] = x[:, best[1], i, channel]
-    assert torch.equal(found, wanted)
-    (gradient,) = torch.autograd.grad(found.sum(), x)
+    assert torch.equal(pooled, wanted)
+    (gradient,) = torch.autograd.grad(pooled.sum(), x)
     assert_close(gradient.sum((1,)), torch.ones(3, 5, 4, dtype=dtype))
 
 

@@ -59,15 +59,15 @@ def test_agrees_with_the_formula(n, d, masked, training):
     given, mask = (mask, mask) if masked else (None, torch.ones_like(mask))
     x = normal(6, 3, n, d, 2)
     leaf, other = x.clone().requires_grad_(), x.clone().requires_grad_()
-    found = net(*leaf.unbind(-1), mask=given)
+    features = net(*leaf.unbind(-1), mask=given)
     scores, vectors = naive.vn_dgcnn(net, [other[i][:, real] for i, real in enumerate(mask)])
     cotangents = normal(6, 3, n, seed=4), normal(6, 3, d, d, seed=5)
     wanted = 0.0
     for i, real in enumerate(mask):
-        assert_close(found.scores[i][:, real], scores[i], rtol=1e-8, atol=1e-9)
-        assert_close(found.vectors[i], vectors[i], rtol=1e-8, atol=1e-9)
+        assert_close(features.scores[i][:, real], scores[i], rtol=1e-8, atol=1e-9)
+        assert_close(features.vectors[i], vectors[i], rtol=1e-8, atol=1e-9)
         wanted = wanted + (scores[i] * cotangents[0][i][:, real]).sum() + (vectors[i] * cotangents[1][i]).sum()
-    loss = (found.scores * cotangents[0]).sum() + (found.vectors * cotangents[1]).sum()
+    loss = (features.scores * cotangents[0]).sum() + (features.vectors * cotangents[1]).sum()
     trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
     got = torch.autograd.grad(loss, [leaf, *trained])
     assert_close(got, torch.autograd.grad(wanted, [other, *trained]), rtol=1e-6, atol=1e-6)
@@ -266,7 +266,7 @@ def test_gradients_at_zero_vectors_are_finite(training, dtype):
     features = net(*x)
     (features.scores.square().sum() + features.vectors.square().sum()).backward()
     trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
-    assert all(torch.isfinite(one.grad).all() for one in (x, *trained))
+    assert all(torch.isfinite(tensor.grad).all() for tensor in (x, *trained))
     assert len(list(net.parameters())) - len(trained) == 3
 
 
@@ -274,8 +274,8 @@ def test_autocast_is_off_inside():
     net, (x, v) = build(dtype=torch.float32).eval(), normal(2, 6, 3, 5, 3, dtype=torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(net(x, v).scores, net(x, v).scores)
-        found = net(x, v)
-    assert torch.equal(found.scores, net(x, v).scores)
+        features = net(x, v)
+    assert torch.equal(features.scores, net(x, v).scores)
 
 
 def test_protocol():

@@ -25,15 +25,15 @@ def test_agrees_with_the_formula(n, masked):
     mask = some_mask(6, n)
     given, mask = (mask, mask) if masked else (None, torch.ones_like(mask))
     x, kinds, charge = normal(6, 3, n, 3, 2), one_hot(6, n), normal(6, 3, n, 1).requires_grad_()
-    found = net(*x.unbind(-1), kinds, charge, mask=given)
+    features = net(*x.unbind(-1), kinds, charge, mask=given)
     both = torch.cat([kinds.unsqueeze(1).expand(-1, 3, -1, -1), charge], -1)
     scores, vectors = naive.vn_dgcnn(net, *([each[i][:, real] for i, real in enumerate(mask)] for each in (x, both)))
     weights, wanted = (normal(6, 3, n, seed=4), normal(6, 3, 3, 3, seed=5)), 0.0
     for i, real in enumerate(mask):
-        assert_close(found.scores[i][:, real], scores[i], rtol=1e-8, atol=1e-9)
-        assert_close(found.vectors[i], vectors[i], rtol=1e-8, atol=1e-9)
+        assert_close(features.scores[i][:, real], scores[i], rtol=1e-8, atol=1e-9)
+        assert_close(features.vectors[i], vectors[i], rtol=1e-8, atol=1e-9)
         wanted = wanted + (scores[i] * weights[0][i][:, real]).sum() + (vectors[i] * weights[1][i]).sum()
-    loss = (found.scores * weights[0]).sum() + (found.vectors * weights[1]).sum()
+    loss = (features.scores * weights[0]).sum() + (features.vectors * weights[1]).sum()
     trained = [charge, *(parameter for parameter in net.parameters() if parameter.requires_grad)]
     assert_close(torch.autograd.grad(loss, trained), torch.autograd.grad(wanted, trained), rtol=1e-6, atol=1e-6)
 
@@ -65,10 +65,10 @@ def test_types_break_the_symmetry_of_a_shape():
     plain = net(shape, kinds)
     assert torch.equal(plain.vectors, torch.zeros_like(plain.vectors))
     kinds[0, 2] = torch.tensor([0, 1, 0, 0])  # the corner on the third axis
-    found = net(shape, kinds)
-    assert found.vectors[..., 2, :].abs().min() > 1e-6
-    assert_close(found.vectors[..., :2, :], torch.zeros(1, 1, 2, 3).double())
-    scores = found.scores[0, 0]
+    features = net(shape, kinds)
+    assert features.vectors[..., 2, :].abs().min() > 1e-6
+    assert_close(features.vectors[..., :2, :], torch.zeros(1, 1, 2, 3).double())
+    scores = features.scores[0, 0]
     assert_close(scores[[0, 1, 3, 4]], scores[:1].expand(4))
     assert (scores[[0, 5]] - scores[2]).abs().min() > 1e-6
 
@@ -81,9 +81,9 @@ def test_without_scalars_nothing_is_there():
 
 def test_whole_numbers_and_shapes_without_draws():
     net, x, kinds = build(1, hidden=24, scalars=TYPES), normal(6, 5, 3), one_hot(6, 5)
-    found = net(x, kinds.long())
-    assert found.scores.shape == (6, 5)
-    assert_close(net(x, kinds.unsqueeze(1)).scores, found.scores.unsqueeze(1))
+    features = net(x, kinds.long())
+    assert features.scores.shape == (6, 5)
+    assert_close(net(x, kinds.unsqueeze(1)).scores, features.scores.unsqueeze(1))
 
 
 def test_refuses_malformed_calls():
@@ -141,9 +141,9 @@ def test_energies_of_molecules_are_invariant(name, tmp_path):
     model, (inputs, mask) = potential(name), molecules()
     testing.assert_equivariant(model, *inputs, mask=mask)
     noise = model.noise(*inputs, mask=mask)
-    assert [tuple(one.shape) for one in noise.inputs] == [(3, 3, 6, 3)]  # the positions alone
+    assert [tuple(tensor.shape) for tensor in noise.inputs] == [(3, 3, 6, 3)]  # the positions alone
     swapped = inputs[0].roll(1, -1)
-    here, there = (model.estimate(one, inputs[1], mask=mask, noise=noise) for one in (inputs[0], swapped))
+    here, there = (model.estimate(kinds, inputs[1], mask=mask, noise=noise) for kinds in (inputs[0], swapped))
     assert not torch.allclose(here.elements["d"], there.elements["d"])
     model.save_pretrained(tmp_path)
     loaded = Symmetrized.from_pretrained(tmp_path, base=model.base).double().eval()

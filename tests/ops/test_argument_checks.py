@@ -13,20 +13,20 @@ def test_what_can_be_read_without_waiting() -> None:
     assert readable()
     assert readable(x, nn.Parameter(x))
     assert not readable(x, torch.zeros(2, device="meta"))
-    found = []
-    torch.vmap(lambda one: found.append(readable(one)) or one)(x)
-    torch.func.grad(lambda one: found.append(readable(one)) or one.sum())(x)
-    torch.compile(lambda one: one + float(readable(one)), backend="eager", fullgraph=True)(x)
-    assert found == [False, False]
-    assert torch.equal(torch.compile(lambda one: one + float(readable(one)), backend="eager")(x), x)
+    answers = []
+    torch.vmap(lambda tensor: answers.append(readable(tensor)) or tensor)(x)
+    torch.func.grad(lambda tensor: answers.append(readable(tensor)) or tensor.sum())(x)
+    torch.compile(lambda tensor: tensor + float(readable(tensor)), backend="eager", fullgraph=True)(x)
+    assert answers == [False, False]
+    assert torch.equal(torch.compile(lambda tensor: tensor + float(readable(tensor)), backend="eager")(x), x)
 
 
 @pytest.mark.parametrize("tau", [math.inf, 1e-300, 1e21])
 def test_temperatures_by_which_nothing_can_be_divided(tau: float) -> None:
     with pytest.raises(RangeError, match=r"Expected tau to be from 1e-20 to 1e\+20 \(got "):
         check_tau(tau)
-    for one in (1e-20, 0.01, 1, 1e20):
-        check_tau(one)
+    for temperature in (1e-20, 0.01, 1, 1e20):
+        check_tau(temperature)
 
 
 @pytest.mark.parametrize("iterations", [-1, 2.5, True, "3"])

@@ -22,8 +22,8 @@ def kernel(place: Tensor) -> Tensor:
     return torch.exp(-(place.unsqueeze(2) - place.unsqueeze(1)).abs())
 
 
-def close(found: Tensor, wanted: Tensor) -> bool:
-    return bool((found - wanted).abs().max() <= 1e-10 * wanted.abs().max() + 1e-30)
+def close(actual: Tensor, wanted: Tensor) -> bool:
+    return bool((actual - wanted).abs().max() <= 1e-10 * wanted.abs().max() + 1e-30)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -40,10 +40,10 @@ def test_pair_sums_are_the_derivatives_of_the_dense_sum(n: int) -> None:
     a, b, place = a.requires_grad_(), b.requires_grad_(), places(points, rate)
     total = (a.unsqueeze(2) * kernel(place) * b.unsqueeze(1) * (left @ right.mT)).sum()
     wanted = torch.autograd.grad(total, (a, b, place))
-    found = pair_sums(
+    derivatives = pair_sums(
         points, rate, a.detach(), b.detach(), [left[..., :3], left[..., 3:]], [right[..., :3], right[..., 3:]]
     )
-    assert all(close(one, other) for one, other in zip(found, wanted, strict=True))
+    assert all(close(derivative, reference) for derivative, reference in zip(derivatives, wanted, strict=True))
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -53,9 +53,9 @@ def test_entropy_and_its_derivatives_are_those_of_the_dense_matrix(n: int) -> No
     log_p = a.log().unsqueeze(2) + b.log().unsqueeze(1) - (place.unsqueeze(2) - place.unsqueeze(1)).abs()
     entropy = -(log_p.exp() * log_p).sum((1, 2))
     wanted = torch.autograd.grad(entropy.sum(), (a, b, place))
-    value, found = entropy_sums(points, rate, a.detach(), b.detach(), normalised=False)
+    value, derivatives = entropy_sums(points, rate, a.detach(), b.detach(), normalised=False)
     assert close(value, entropy)
-    assert all(close(one, other) for one, other in zip(found, wanted, strict=True))
+    assert all(close(derivative, reference) for derivative, reference in zip(derivatives, wanted, strict=True))
 
 
 def test_chunks_tile_the_line() -> None:

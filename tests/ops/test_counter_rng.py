@@ -72,9 +72,11 @@ def test_same_place_same_number(counter, dtype):
 
 
 def test_ids_of_other_dtypes_count_the_same():
-    one = counter_uniform(0, 0, torch.tensor([3, 200]), 0, 2, (2,), torch.float32)
+    numbers = counter_uniform(0, 0, torch.tensor([3, 200]), 0, 2, (2,), torch.float32)
     for dtype in (torch.int32, torch.int16, torch.uint8):
-        assert torch.equal(one, counter_uniform(0, 0, torch.tensor([3, 200], dtype=dtype), 0, 2, (2,), torch.float32))
+        assert torch.equal(
+            numbers, counter_uniform(0, 0, torch.tensor([3, 200], dtype=dtype), 0, 2, (2,), torch.float32)
+        )
 
 
 def test_places_do_not_collide():

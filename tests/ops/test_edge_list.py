@@ -65,11 +65,11 @@ def test_permuted_agrees_with_indexing(channels: tuple[int, ...], index_dtype: t
     x = sparse(3, 6, *channels)
     p = torch.stack([torch.randperm(6, generator=torch.Generator().manual_seed(i)) for i in range(3)])
     edges = EdgeList.from_dense(x)
-    found = EdgeList(edges.index.to(index_dtype), edges.values, 3, 6).permuted(p).dense()
+    permuted = EdgeList(edges.index.to(index_dtype), edges.values, 3, 6).permuted(p).dense()
     for b in range(3):
         for j in range(6):
             for k in range(6):
-                assert torch.equal(found[b, j, k], x[b, p[b, j], p[b, k]])
+                assert torch.equal(permuted[b, j, k], x[b, p[b, j], p[b, k]])
 
 
 def test_permuted_takes_indices_of_either_width() -> None:
@@ -83,8 +83,8 @@ def test_gradients_reach_the_values() -> None:
     p = torch.tensor([[2, 0, 3, 1], [0, 1, 3, 2]])
     weights = normal(2, 4, 4, 2, seed=5)
     moved = EdgeList(edges.index, values, 2, 4).permuted(p)
-    (found,) = torch.autograd.grad((moved.dense() * weights).sum(), values)
-    assert_close(found, weights[tuple(moved.index)])
+    (gradient,) = torch.autograd.grad((moved.dense() * weights).sum(), values)
+    assert_close(gradient, weights[tuple(moved.index)])
 
 
 def test_moves_to_dtypes_and_devices() -> None:

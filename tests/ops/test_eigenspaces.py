@@ -30,18 +30,18 @@ def test_spaces_are_found_largest_value_first(values):
     assert bool(spaces.simple()) == (len(set(CASES[values])) == 4)
     space = torch.tensor(CASES[values])
     for number in space.unique():
-        one, other = q[:, space == number], spaces.vectors[:, space == number]
-        torch.testing.assert_close(other @ other.mT, one @ one.mT, rtol=0, atol=1e-8)
+        basis, vectors = q[:, space == number], spaces.vectors[:, space == number]
+        torch.testing.assert_close(vectors @ vectors.mT, basis @ basis.mT, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("values", CASES)
 def test_diagonals_are_those_of_the_projectors(values):
     q, matrix = made(values)
-    space, found = torch.tensor(CASES[values]), eigenspaces(matrix, 1e-9).diagonals()
+    space, diagonals = torch.tensor(CASES[values]), eigenspaces(matrix, 1e-9).diagonals()
     for number in range(4):
-        one = q[:, space == number]
-        torch.testing.assert_close(found[:, number], (one @ one.mT).diagonal(), rtol=0, atol=1e-8)
-    torch.testing.assert_close(found.sum(-1), torch.ones(4, dtype=torch.float64))
+        basis = q[:, space == number]
+        torch.testing.assert_close(diagonals[:, number], (basis @ basis.mT).diagonal(), rtol=0, atol=1e-8)
+    torch.testing.assert_close(diagonals.sum(-1), torch.ones(4, dtype=torch.float64))
 
 
 def test_project_sends_each_column_to_its_space():

@@ -127,19 +127,19 @@ def test_noise_replaces_the_missing_column_only(column):
     filled = z.clone()
     filled[..., column] = noise[..., column]
     z[..., column] = z[..., :column].sum(-1)
-    found, other = gram_schmidt(z, noise), gram_schmidt(z, normal(5, 4, 4, seed=2))
-    assert_close(found, gram_schmidt(filled))
-    assert torch.equal(found[..., :column], other[..., :column])
-    assert not torch.isclose(found[..., column], other[..., column]).all(-1).any()
+    orthonormal, other = gram_schmidt(z, noise), gram_schmidt(z, normal(5, 4, 4, seed=2))
+    assert_close(orthonormal, gram_schmidt(filled))
+    assert torch.equal(orthonormal[..., :column], other[..., :column])
+    assert not torch.isclose(orthonormal[..., column], other[..., column]).all(-1).any()
 
 
 def test_one_degenerate_matrix_leaves_the_others_alone():
     z, noise = normal(4, 3, 3), normal(4, 3, 3, seed=1)
     generic = gram_schmidt(z)
     z[2] = 0
-    found = gram_schmidt(z, noise)
-    assert torch.equal(found[[0, 1, 3]], generic[[0, 1, 3]])
-    assert_close(found[2], gram_schmidt(noise[2]))
+    orthonormal = gram_schmidt(z, noise)
+    assert torch.equal(orthonormal[[0, 1, 3]], generic[[0, 1, 3]])
+    assert_close(orthonormal[2], gram_schmidt(noise[2]))
 
 
 @both_dtypes
@@ -212,9 +212,9 @@ def test_every_matrix_has_its_own_scale():
 def test_halves_are_computed_and_returned_in_float32(dtype):
     z, noise = normal(20, 4, 4).to(dtype), normal(20, 4, 4, seed=1).to(dtype)
     z[0] = 0
-    found = gram_schmidt(z, noise)
-    assert found.dtype == torch.float32
-    assert torch.equal(found, gram_schmidt(z.float(), noise.float()))
+    orthonormal = gram_schmidt(z, noise)
+    assert orthonormal.dtype == torch.float32
+    assert torch.equal(orthonormal, gram_schmidt(z.float(), noise.float()))
 
 
 @both_dtypes
@@ -222,8 +222,8 @@ def test_autocast_is_switched_off(dtype):
     z, noise = normal(5, 4, 4, dtype=dtype), normal(5, 4, 4, dtype=dtype, seed=1)
     z[0] = 0
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = gram_schmidt(z, noise)
-    assert torch.equal(found, gram_schmidt(z, noise))
+        orthonormal = gram_schmidt(z, noise)
+    assert torch.equal(orthonormal, gram_schmidt(z, noise))
 
 
 def degenerate(name):
@@ -283,7 +283,7 @@ def test_refuses(features, noise, error, message):
 def test_noise_of_another_batch_is_refused_or_broadcast(shape):
     features = torch.zeros(3, 3) if shape[0] == 4 else torch.zeros(5, 3, 3)
     try:
-        found = gram_schmidt(features, normal(*shape, dtype=torch.float32))
+        orthonormal = gram_schmidt(features, normal(*shape, dtype=torch.float32))
     except ShapeError:
         return
-    assert found.shape == shape
+    assert orthonormal.shape == shape

@@ -63,7 +63,7 @@ def errors(matrix, values, vectors):
     size = wanted.abs().amax(-1)
     off = vectors.mT @ vectors - torch.eye(a.shape[-1], dtype=torch.float64)
     residual = (a @ vectors - vectors * values.unsqueeze(-2)).abs().amax((-2, -1)) / size
-    return [float(one.max()) / eps for one in (off.abs(), residual, (values - wanted).abs().amax(-1) / size)]
+    return [float(error.max()) / eps for error in (off.abs(), residual, (values - wanted).abs().amax(-1) / size)]
 
 
 @pytest.mark.parametrize(("d", "dtype"), [*((d, torch.float64) for d in SIZES), (3, torch.float32), (8, torch.float32)])
@@ -87,8 +87,10 @@ def test_two_sweeps_fewer_would_do(d, monkeypatch):
 @pytest.mark.parametrize("d", [2, 3, 8])
 def test_vectors_are_those_of_lapack_up_to_sign(d):
     matrix = with_values(torch.arange(d, dtype=torch.float64).expand(MANY, d), seeded())
-    found, wanted = jacobi(matrix)[1], torch.linalg.eigh(matrix)[1]
-    torch.testing.assert_close((found.mT @ wanted).abs(), torch.eye(d).double().expand(MANY, d, d), rtol=0, atol=1e-13)
+    vectors, wanted = jacobi(matrix)[1], torch.linalg.eigh(matrix)[1]
+    torch.testing.assert_close(
+        (vectors.mT @ wanted).abs(), torch.eye(d).double().expand(MANY, d, d), rtol=0, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -122,8 +124,8 @@ def test_batches_are_separate(batch):
     assert values.shape == (*batch, 3)
     assert vectors.shape == (*batch, 3, 3)
     torch.testing.assert_close((vectors * values.unsqueeze(-2)) @ vectors.mT, matrix)
-    for one, value in zip(matrix.reshape(-1, 3, 3), values.reshape(-1, 3), strict=True):
-        torch.testing.assert_close(jacobi(one)[0], value)
+    for single, value in zip(matrix.reshape(-1, 3, 3), values.reshape(-1, 3), strict=True):
+        torch.testing.assert_close(jacobi(single)[0], value)
 
 
 def test_no_gradient_and_the_input_stays():
@@ -152,8 +154,8 @@ def test_nothing_waits():
 def test_compile_in_one_graph():
     matrix = matrices("repeated", 3, torch.float64)
     torch._dynamo.reset()
-    found = torch.compile(jacobi, backend="aot_eager", fullgraph=True)(matrix)
-    assert max(errors(matrix, *found)) < 24
+    decomposition = torch.compile(jacobi, backend="aot_eager", fullgraph=True)(matrix)
+    assert max(errors(matrix, *decomposition)) < 24
 
 
 @pytest.mark.parametrize(

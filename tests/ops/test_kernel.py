@@ -24,10 +24,13 @@ def test_triangles_are_those_of_the_dense_kernel(n: int, dtype: torch.dtype) -> 
     for _ in range(3):  # the workspace is reused
         weights = weights.flip(0)
         lower, upper = kernel.triangles(weights)
-        for found, part in ((lower, torch.tril(dense(points, rate), -1)), (upper, torch.triu(dense(points, rate), 1))):
+        for product, part in (
+            (lower, torch.tril(dense(points, rate), -1)),
+            (upper, torch.triu(dense(points, rate), 1)),
+        ):
             wanted = (part @ weights.double().t().unsqueeze(2)).squeeze(2).t()
             # row by row: small sums must be right relative to themselves
-            assert ((found.double() - wanted).abs() <= 1e4 * torch.finfo(dtype).eps * wanted + 1e-30).all()
+            assert ((product.double() - wanted).abs() <= 1e4 * torch.finfo(dtype).eps * wanted + 1e-30).all()
 
 
 def test_padding_is_cut_off() -> None:
@@ -35,5 +38,5 @@ def test_padding_is_cut_off() -> None:
     real = torch.arange(9).unsqueeze(1) < torch.tensor([9, 4, 0])
     lower, upper = ExponentialKernel(points, rate, real).triangles(weights)
     whole = dense(points, rate) * (real.t().unsqueeze(1) & real.t().unsqueeze(2))
-    for found, part in ((lower, torch.tril(whole, -1)), (upper, torch.triu(whole, 1))):
-        assert torch.allclose(found, (part @ weights.t().unsqueeze(2)).squeeze(2).t())
+    for product, part in ((lower, torch.tril(whole, -1)), (upper, torch.triu(whole, 1))):
+        assert torch.allclose(product, (part @ weights.t().unsqueeze(2)).squeeze(2).t())

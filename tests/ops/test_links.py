@@ -28,7 +28,7 @@ def test_links_of_either_form(listed: bool) -> None:
     assert_close(dense(links.weights(given(wide), torch.float64)), wide.abs().sum(-1))
     assert_close(dense(links.weights(given(wide), torch.float64, absolute=False)), wide.sum(-1))
     assert_close(dense(links.among_real(given(x), mask)), real)
-    assert links.among_real(one := given(x), None) is one
+    assert links.among_real(form := given(x), None) is form
     assert_close(dense(links.with_loops(given(x))), x + torch.eye(4, dtype=torch.float64))
     assert_close(links.degrees(given(x)), x.sum(-1, keepdim=True))
     h = torch.rand(2, 4, 3, dtype=torch.float64)

@@ -42,11 +42,11 @@ def test_agrees_with_torch_on_the_real_rows(masked, dtype):
     for step in range(3):
         x = normal(4, 3, 6, 5, dtype=dtype, seed=step).mul_(2).add_(1)
         mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
-        found, wanted = ours(mine, mask)[chosen], other(theirs[chosen])
+        output, wanted = ours(mine, mask)[chosen], other(theirs[chosen])
         cotangent = normal(*wanted.shape, dtype=dtype, seed=9)
-        got = torch.autograd.grad((found * cotangent).sum(), [mine, ours.weight, ours.bias])
+        got = torch.autograd.grad((output * cotangent).sum(), [mine, ours.weight, ours.bias])
         want = torch.autograd.grad((wanted * cotangent).sum(), [theirs, other.weight, other.bias])
-        assert_close(found, wanted, **tolerance)
+        assert_close(output, wanted, **tolerance)
         assert_close(got, want, **tolerance)
         assert_close(ours.running_mean, other.running_mean, **tolerance)
         assert_close(ours.running_var, other.running_var, **tolerance)
@@ -78,9 +78,9 @@ def test_padding_has_no_say(garbage, training):
 def test_large_offsets_keep_the_variance(offset):
     x = normal(64, 3)
     mask = torch.ones(64, dtype=torch.bool)
-    found = MaskedBatchNorm(3)((x + offset).float(), mask).double()
+    output = MaskedBatchNorm(3)((x + offset).float(), mask).double()
     wanted = MaskedBatchNorm(3).double()((x + offset).float().double(), mask)
-    assert (found - wanted).abs().max() < 1e-2
+    assert (output - wanted).abs().max() < 1e-2
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -118,10 +118,10 @@ def by_moments(norm, x):
 def test_statistics_from_moments():
     ours, other = pair(3)[0], pair(3)[0]
     leaf, twin = (normal(8, 4, 3).add_(100).requires_grad_() for _ in range(2))
-    found, wanted = by_moments(ours, leaf), other(twin)
-    assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+    output, wanted = by_moments(ours, leaf), other(twin)
+    assert_close(output, wanted, rtol=1e-10, atol=1e-10)
     assert_close(list(ours.buffers()), list(other.buffers()))
-    got, want = (torch.autograd.grad(y.sin().sum(), x) for y, x in ((found, leaf), (wanted, twin)))
+    got, want = (torch.autograd.grad(y.sin().sum(), x) for y, x in ((output, leaf), (wanted, twin)))
     assert_close(got, want, rtol=1e-8, atol=1e-10)
 
 
@@ -138,9 +138,9 @@ def _process(rank, store, x, mask, cotangent, queue):
         norm, leaf = pair(3)[0], x[share].clone().requires_grad_()
         y = by_moments(norm, leaf) if form == "moments" else norm(leaf, mask[share] if form == "masked" else None)
         (y * cotangent[share]).sum().backward()
-        found = [y.detach(), leaf.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var]
+        tensors = [y.detach(), leaf.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var]
         norm.eval()(leaf)
-        results[form] = [tensor.numpy() for tensor in found]
+        results[form] = [tensor.numpy() for tensor in tensors]
     queue.put((rank, results))
     torch.distributed.destroy_process_group()
 
@@ -209,11 +209,11 @@ def test_transforms_in_training_agree_with_autograd_and_keep_statistics(transfor
     def loss(norm):
         return lambda y: norm(y, mask)[real].pow(3).sum()
 
-    found, wanted = transform(loss(ours))(x), torch.autograd.functional.jacobian(loss(other), x)
+    derivatives, wanted = transform(loss(ours))(x), torch.autograd.functional.jacobian(loss(other), x)
     if transform is not grad:
         other = MaskedBatchNorm(3).double()
         wanted = torch.autograd.functional.hessian(loss(other), x)
-    assert_close(found, wanted)
+    assert_close(derivatives, wanted)
     assert_close(ours.running_mean, other.running_mean)
     assert_close(ours.running_var, other.running_var)
     assert ours.running_mean.any()
@@ -234,7 +234,7 @@ def test_a_vmap_over_one_norm_in_training_is_refused(masked):
 def test_a_vmap_over_several_norms_in_training_moves_the_statistics_of_each():
     norms, x, mask = [pair(3)[0], MaskedBatchNorm(3).double()], normal(2, 7, 3), some_mask(7)
     parameters, buffers = stack_module_state(norms)
-    found = vmap(lambda *state: functional_call(norms[0], state[:2], (state[2], mask)))(parameters, buffers, x)
+    outputs = vmap(lambda *state: functional_call(norms[0], state[:2], (state[2], mask)))(parameters, buffers, x)
     for i, norm in enumerate(norms):
-        assert_close(found[i], norm(x[i], mask))
+        assert_close(outputs[i], norm(x[i], mask))
         assert_close(buffers["running_var"][i], norm.running_var)

@@ -15,19 +15,19 @@ from probsym.ops.moments import moments
 def test_moments_are_sums_over_everything_else(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     left, right = torch.randn(2, 3, 4, 4, 5).to(dtype)
-    found = moments(left, right, [1, 2], left.shape[1])
+    sums = moments(left, right, [1, 2], left.shape[1])
     wanted = torch.einsum("bikc,bjkc->bij", left.double(), right.double())
     wanted += torch.einsum("bkic,bkjc->bij", left.double(), right.double())
-    assert found.dtype == torch.float32
-    assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+    assert sums.dtype == torch.float32
+    assert_close(sums.double(), wanted, rtol=1e-5, atol=1e-5)
     wanted = torch.einsum("bkic,bkjc->bij", left.double(), right.double())
     assert_close(moments(left, right, [2], left.shape[2]).double(), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_moments_under_compile() -> None:
     x = torch.randn(2, 3, 3, 2).bfloat16()
-    found = torch.compile(lambda x: moments(x, x, [1, 2], x.shape[1]), fullgraph=True, backend="aot_eager")(x)
-    assert_close(found, moments(x, x, [1, 2], x.shape[1]))
+    sums = torch.compile(lambda x: moments(x, x, [1, 2], x.shape[1]), fullgraph=True, backend="aot_eager")(x)
+    assert_close(sums, moments(x, x, [1, 2], x.shape[1]))
 
 
 @pytest.mark.parametrize("n", [1, 7, 150])
@@ -38,8 +38,8 @@ def test_sums_of_a_given_matrix(n: int) -> None:
     rate, (a, b) = torch.tensor([3.0, 0.5], dtype=torch.float64), torch.rand(2, 2, n, dtype=torch.float64)
     left, right = torch.randn(2, 2, n, 9, dtype=torch.float64)
     wanted = pair_sums(points, rate, a, b, [left], [right])
-    for one, other in zip(sums_of(points, rate, a, b, left @ right.mT), wanted, strict=True):
-        assert_close(one, other)
+    for sums, reference in zip(sums_of(points, rate, a, b, left @ right.mT), wanted, strict=True):
+        assert_close(sums, reference)
 
 
 @pytest.mark.parametrize("outwards", [False, True])
@@ -68,9 +68,9 @@ def test_gradient_in_low_precision(monkeypatch: pytest.MonkeyPatch, outwards: bo
         return torch.bfloat16
 
     monkeypatch.setattr(relaxation, "_low_precision", low)
-    found = gradient()
+    actual = gradient()
     assert used
-    assert_close(found, wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max()))
+    assert_close(actual, wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max()))
 
 
 @pytest.mark.parametrize("outwards", [False, True])
@@ -116,23 +116,23 @@ def test_compiled_gradient_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     def loss(scores: Tensor, x: Tensor) -> Tensor:
         return (soft_sort(scores, mask=mask, tau=0.1).sort(x, (2, 3)) * weights).sum()
 
-    found = []
+    gradients = []
     for function in (loss, torch.compile(loss, backend="aot_eager", fullgraph=True, dynamic=False)):
         own = scores.clone().requires_grad_()
-        found.append(torch.autograd.grad(function(own, x), (own, x)))
-    assert_close(found[1], found[0])
+        gradients.append(torch.autograd.grad(function(own, x), (own, x)))
+    assert_close(gradients[1], gradients[0])
 
 
 @pytest.mark.parametrize("n", [8, 12])
 def test_arrays_for_products_are_contiguous_and_filled_up(n: int) -> None:
     """Also those that are in the wanted precision already."""
     x = torch.randn(2, n, n, 3).bfloat16()
-    found, axes = relaxation._outermost(x, (1, 2), torch.bfloat16)
-    assert found.is_contiguous()
+    array, axes = relaxation._outermost(x, (1, 2), torch.bfloat16)
+    assert array.is_contiguous()
     assert axes == [1, 3]
-    assert found.shape == (2, n, 3, 8 if n == 8 else 16)
-    assert torch.equal(found[..., :n], x.transpose(2, 3))
-    assert not found[..., n:].any()
+    assert array.shape == (2, n, 3, 8 if n == 8 else 16)
+    assert torch.equal(array[..., :n], x.transpose(2, 3))
+    assert not array[..., n:].any()
     alone, axes = relaxation._outermost(x, (2,), torch.bfloat16)
     assert axes == [1]
     assert torch.equal(alone, x.transpose(1, 2))

@@ -83,7 +83,7 @@ def test_descending_is_a_lexicographic_sort_with_padding_last(seed: int) -> None
     mask = torch.rand(6, 12, generator=generator) < 0.6
     for with_ties in (False, True):
         for with_mask in (False, True):
-            found = descending(scores, mask if with_mask else None, ties if with_ties else None)
+            order = descending(scores, mask if with_mask else None, ties if with_ties else None)
             for row in range(6):
 
                 def key(place: int, row: int = row, ties_too: bool = with_ties, mask_too: bool = with_mask) -> tuple:
@@ -91,7 +91,7 @@ def test_descending_is_a_lexicographic_sort_with_padding_last(seed: int) -> None
                         return (1, 0.0, 0.0, place)
                     return (0, -scores[row, place].item(), -ties[row, place].item() if ties_too else 0.0, place)
 
-                assert found[row].tolist() == sorted(range(12), key=key)
+                assert order[row].tolist() == sorted(range(12), key=key)
 
 
 def test_descending_puts_padding_last_whatever_the_scores() -> None:
@@ -124,12 +124,12 @@ def test_the_sort_for_compilers(dtype: torch.dtype) -> None:
         assert torch.equal(function(scores, ties), descending(scores, ties=ties))
     for place in (0, 1):
         mapped = torch.vmap(_opaque_argsort, in_dims=(place, None))(scores, None)
-        assert torch.equal(mapped, torch.stack([descending(one) for one in scores.unbind(place)]))
+        assert torch.equal(mapped, torch.stack([descending(part) for part in scores.unbind(place)]))
         both = torch.vmap(_opaque_argsort, in_dims=(place, 1 - place))(scores[:3], ties[:3])
         pairs = zip(scores[:3].unbind(place), ties[:3].unbind(1 - place), strict=True)
-        assert torch.equal(both, torch.stack([descending(one, ties=other) for one, other in pairs]))
+        assert torch.equal(both, torch.stack([descending(part, ties=part_ties) for part, part_ties in pairs]))
     mapped = torch.vmap(_opaque_argsort, in_dims=(None, 0))(scores[0], ties)
-    assert torch.equal(mapped, torch.stack([descending(scores[0], ties=one) for one in ties]))
+    assert torch.equal(mapped, torch.stack([descending(scores[0], ties=part_ties) for part_ties in ties]))
     torch.library.opcheck(_opaque_argsort, (scores, None))
     torch.library.opcheck(_opaque_argsort, (scores, ties))
 

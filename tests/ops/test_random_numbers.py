@@ -12,12 +12,12 @@ def test_numbers_have_their_law_and_come_from_the_generator(normal: bool, law: s
         return random_numbers((40, 50), normal=normal, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
     before = torch.get_rng_state()
-    one, same, other = drawn(0), drawn(0), drawn(1)
+    numbers, same, other = drawn(0), drawn(0), drawn(1)
     assert torch.equal(torch.get_rng_state(), before)
-    assert one.dtype == dtype
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
-    assert stats.kstest(one.flatten().numpy(), law).pvalue > 1e-4
+    assert numbers.dtype == dtype
+    assert torch.equal(numbers, same)
+    assert not torch.equal(numbers, other)
+    assert stats.kstest(numbers.flatten().numpy(), law).pvalue > 1e-4
 
 
 def test_without_a_generator_the_global_one_is_used() -> None:

@@ -11,8 +11,8 @@ DTYPES = [torch.float64, torch.float32, torch.long]
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ranks_count_the_larger_values(dtype):
     values = torch.randint(0, 5, (20, 7), generator=torch.Generator().manual_seed(0)).to(dtype)
-    for row, found in zip(values.tolist(), ranks(values).tolist(), strict=True):
-        assert found == [sorted(set(row), reverse=True).index(one) for one in row]
+    for row, ranked in zip(values.tolist(), ranks(values).tolist(), strict=True):
+        assert ranked == [sorted(set(row), reverse=True).index(value) for value in row]
 
 
 def test_neighbours_within_the_tolerance_share_a_rank():
@@ -33,16 +33,16 @@ def test_infinities_tie_with_themselves():
 @pytest.mark.parametrize("columns", [1, 2, 4])
 def test_lexicographic_ranks_compare_rows(columns, dtype):
     keys = torch.randint(0, 3, (30, 6, columns), generator=torch.Generator().manual_seed(1)).to(dtype)
-    for rows, found in zip(keys.tolist(), lexicographic_ranks(keys).tolist(), strict=True):
-        listed = sorted({tuple(one) for one in rows}, reverse=True)
-        assert found == [listed.index(tuple(one)) for one in rows]
+    for rows, ranked in zip(keys.tolist(), lexicographic_ranks(keys).tolist(), strict=True):
+        listed = sorted({tuple(row) for row in rows}, reverse=True)
+        assert ranked == [listed.index(tuple(row)) for row in rows]
 
 
 def test_padding_joins_no_two_classes_and_changes_no_order():
     keys = torch.tensor([[1.0, 5.0], [1.5, 1.0], [2.0, 3.0], [1.0, 4.0]])
     mask = torch.tensor([True, False, True, True])
-    found = lexicographic_ranks(keys, 0.6, mask)
-    real = found[mask]
+    ranked = lexicographic_ranks(keys, 0.6, mask)
+    real = ranked[mask]
     assert real.argsort().tolist() == [1, 0, 2]
     assert real.unique().numel() == 3
     keys[1] = torch.nan

@@ -52,8 +52,8 @@ def test_it_is_attention(tokens: int, heads: int, size: int, masked: bool, dtype
         y = attend(leaf, heads, seen)
         results.append((y, *torch.autograd.grad(y.sin().sum(), leaf)))
     tolerance = 1e-5 if dtype == torch.float32 else 1e-12
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    for actual, wanted in zip(*results, strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=tolerance, atol=tolerance)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -38,19 +38,19 @@ def test_scalings_and_gradients_are_those_of_dense_normalisation(
     points, rate = line(n)
     real = torch.arange(n) < torch.tensor([[n], [max(n // 2, 1)], [1]]) if masked else None
     inputs = [(points.clone().requires_grad_(), rate.clone().requires_grad_()) for _ in range(2)]
-    found = sinkhorn(*inputs[0], real, iterations=iterations, symmetric=symmetric)
+    scalings = sinkhorn(*inputs[0], real, iterations=iterations, symmetric=symmetric)
     wanted = literal(*inputs[1], real, iterations, symmetric)
-    for one, other in zip(found, wanted, strict=True):
-        assert torch.allclose(one, other, rtol=1e-10)
+    for scaling, reference in zip(scalings, wanted, strict=True):
+        assert torch.allclose(scaling, reference, rtol=1e-10)
     if iterations == 0 or n == 1:
         return
     weights = torch.randn(2, *points.shape, dtype=points.dtype)
-    for (a, b), (points_in, rate_in) in zip((found, wanted), inputs, strict=True):
+    for (a, b), (points_in, rate_in) in zip((scalings, wanted), inputs, strict=True):
         (a * weights[0] + b * weights[1]).sum().backward()
         assert points_in.grad is not None
         assert rate_in.grad is not None
-    for one, other in zip(*inputs, strict=True):
-        assert (one.grad - other.grad).abs().max() <= 1e-9 * other.grad.abs().max() + 1e-12
+    for leaf, twin in zip(*inputs, strict=True):
+        assert (leaf.grad - twin.grad).abs().max() <= 1e-9 * twin.grad.abs().max() + 1e-12
 
 
 @pytest.mark.parametrize("symmetric", [False, True])

@@ -26,7 +26,7 @@ def test_the_fused_kernel_is_the_doubling_scan(n: int, steps: int, symmetric: bo
     for backend in (sinkhorn_doubling, sinkhorn_triton):
         saved = backend.scale(points, rate, real, steps, symmetric)
         results.append([*saved, backend.unscale(points, rate, real, *saved, *grads, symmetric, row_end)])
-    for wanted, found in zip(*results, strict=True):
-        assert found.shape == wanted.shape
-        if found.numel():
-            assert (found - wanted).abs().max() <= 1e-11 * (1e-30 + wanted.abs().max())
+    for wanted, actual in zip(*results, strict=True):
+        assert actual.shape == wanted.shape
+        if actual.numel():
+            assert (actual - wanted).abs().max() <= 1e-11 * (1e-30 + wanted.abs().max())

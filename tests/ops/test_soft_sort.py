@@ -58,15 +58,15 @@ def dense_uses(order: DenseSort, x: dict[str, Tensor | None]) -> dict[str, Tenso
     }
 
 
-def relative(found: Tensor, wanted: Tensor, floor: float = 0.0) -> float:
-    found, wanted = found.detach().double(), wanted.detach().double()
-    error = (found - wanted).abs().max()
+def relative(actual: Tensor, wanted: Tensor, floor: float = 0.0) -> float:
+    actual, wanted = actual.detach().double(), wanted.detach().double()
+    error = (actual - wanted).abs().max()
     return float((error - floor).clamp(min=0) / wanted.abs().max().clamp(min=1e-300))
 
 
 TAUS, SCALED = (1e-3, 1e-2, 0.1, 1.0), [(1e-3, 1e-8), (1e-3, 1e8), (1.0, 1e-8), (1.0, 1e8)]
 RANGE = [
-    *((n, *one) for n in (1, 2, 8, 64) for one in [*((tau, 1.0) for tau in TAUS), *SCALED]),
+    *((n, *setting) for n in (1, 2, 8, 64) for setting in [*((tau, 1.0) for tau in TAUS), *SCALED]),
     *((188, tau, 1.0) for tau in TAUS),
     pytest.param(444, 1e-2, 1.0, marks=pytest.mark.slow),
 ]
@@ -82,10 +82,10 @@ def test_values_and_gradients_are_those_of_the_dense_form(
     x = problem(n, dtype, masked, scale)
     scores = x["scores"].clone().requires_grad_()
     exact = x["scores"].double().requires_grad_()
-    found = fast_uses(soft_sort(scores, mask=x["mask"], tau=tau), x)
+    uses = fast_uses(soft_sort(scores, mask=x["mask"], tau=tau), x)
     wanted = dense_uses(dense_sort(exact, x["mask"], tau), x)
     generator = torch.Generator().manual_seed(0)
-    for use, value in found.items():
+    for use, value in uses.items():
         assert torch.isfinite(value).all(), use
         assert relative(value, wanted[use], floor=1e-15) <= TOLERANCE[dtype], use
         weight = torch.randn(value.shape, generator=generator, dtype=torch.float64)
@@ -106,8 +106,8 @@ def test_every_option_is_the_dense_form_of_itself(unit: str, symmetric: bool, it
     order = soft_sort(scores, mask=x["mask"], **options)
     dense = dense_sort(exact, x["mask"], **options)
     assert relative(order.matrix(), dense.soft) < 1e-12
-    found, wanted = fast_uses(order, x), dense_uses(dense, x)
-    for use, value in found.items():
+    uses, wanted = fast_uses(order, x), dense_uses(dense, x)
+    for use, value in uses.items():
         (gradient,) = torch.autograd.grad(value.square().sum(), scores, retain_graph=True)
         (reference,) = torch.autograd.grad(wanted[use].square().sum(), exact, retain_graph=True)
         assert relative(gradient, reference) < 1e-9, use
@@ -206,11 +206,11 @@ def test_equal_scores_give_the_uniform_matrix() -> None:
 def test_scores_of_any_float32_size_give_the_same_relaxation(magnitude: float) -> None:
     scores = torch.tensor([0.5, -1.0, 0.25, 2.0])
     scaled = scores * magnitude
-    found, wanted = soft_sort(scaled, tau=0.3), soft_sort(scores, tau=0.3)
-    assert torch.equal(found.index, wanted.index)
+    order, wanted = soft_sort(scaled, tau=0.3), soft_sort(scores, tau=0.3)
+    assert torch.equal(order.index, wanted.index)
     if magnitude > 1e-40:  # subnormal numbers themselves are too coarse
-        assert torch.allclose(found.matrix(), wanted.matrix(), atol=1e-6)
-    assert torch.isfinite(found.matrix()).all()
+        assert torch.allclose(order.matrix(), wanted.matrix(), atol=1e-6)
+    assert torch.isfinite(order.matrix()).all()
 
 
 def test_padding_never_leaks() -> None:
@@ -509,7 +509,7 @@ def test_derivatives_in_the_inputs_and_then_in_the_scores_are_those_of_the_dense
     mask = torch.tensor([[1, 1, 0, 1, 1], [1, 0, 1, 1, 0], [1, 1, 1, 1, 1]]).bool() if masked else None
     if mask is not None:
         x = x * mask.unsqueeze(-1) * mask.unsqueeze(-2)
-    found = []
+    derivatives = []
     for ours in (True, False):
         leaf, z = x.clone().requires_grad_(), scores.clone().requires_grad_()
         if ours:
@@ -517,10 +517,10 @@ def test_derivatives_in_the_inputs_and_then_in_the_scores_are_those_of_the_dense
         else:
             y = DENSE_MOVES[name](dense_sort(z, mask, tau=0.3).straight_through(), leaf)
         (first,) = torch.autograd.grad((y.square() + 0.3 * y**3).sum(), leaf, create_graph=True)
-        found.append(torch.autograd.grad((first * v).sum(), (leaf, z), materialize_grads=True))
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
-    assert bool(found[0][1].abs().max() > 1e-3)
+        derivatives.append(torch.autograd.grad((first * v).sum(), (leaf, z), materialize_grads=True))
+    for actual, wanted in zip(*derivatives, strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=1e-9, atol=1e-11)
+    assert bool(derivatives[0][1].abs().max() > 1e-3)
 
 
 def test_second_derivatives_in_the_scores_are_refused_by_name() -> None:

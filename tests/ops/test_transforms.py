@@ -6,10 +6,10 @@ from probsym.ops.transforms import calls_first, eagerly, fold_rows, hidden, need
 
 
 def test_what_is_at_work() -> None:
-    found = []
+    seen = []
 
     def look(x: torch.Tensor) -> torch.Tensor:
-        found.append((traced(), transformed(), hidden(x), needs_gradient(x)))
+        seen.append((traced(), transformed(), hidden(x), needs_gradient(x)))
         return x.sum()
 
     x = torch.ones(2, 3)
@@ -20,7 +20,7 @@ def test_what_is_at_work() -> None:
     grad(lambda x: vmap(look)(x).sum())(x)
     with torch.no_grad():
         look(x.clone().requires_grad_())
-    assert found == [
+    assert seen == [
         (False, False, False, False),
         (True, True, False, True),
         (True, True, True, False),
@@ -31,15 +31,15 @@ def test_what_is_at_work() -> None:
 
 
 def test_exports_hide_what_comes_in() -> None:
-    found = []
+    seen = []
 
     class Looks(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            found.append((traced(), hidden(x)))
+            seen.append((traced(), hidden(x)))
             return x + 1
 
     torch.export.export(Looks(), (torch.ones(2),))
-    assert set(found) == {(True, True)}
+    assert set(seen) == {(True, True)}
 
 
 def test_rows_of_all_calls() -> None:
@@ -66,6 +66,6 @@ def test_compiled_code_splits_around_what_looks_at_numbers() -> None:
 
     torch.compiler.reset()
     x = torch.tensor([1.0, 2.0, -1.0])
-    found = torch.compile(lambda x: positive(x * 2) + 1, backend=counted)(x)
-    assert found.tolist() == (positive(x * 2) + 1).tolist() == [3.0, 5.0]
+    output = torch.compile(lambda x: positive(x * 2) + 1, backend=counted)(x)
+    assert output.tolist() == (positive(x * 2) + 1).tolist() == [3.0, 5.0]
     assert len(graphs) == 2
