@@ -26,8 +26,8 @@ class Patches(nn.Module):
         self.patches = PatchTransformer("n 2, n n -> 1", NODES, ENCODER, grid=3)
 
     def forward(self, features: Tensor, adjacency: Tensor) -> Tensor:
-        found: Tensor = self.patches(features, adjacency)
-        return found.squeeze(-1)
+        output: Tensor = self.patches(features, adjacency)
+        return output.squeeze(-1)
 
 
 def build(settings: Settings) -> nn.Module:
@@ -40,11 +40,11 @@ RECIPE = Recipe("tiny/patches-ps", Tiny, build, replace(SETTINGS, epochs=2, drop
 @pytest.mark.parametrize(("tokens", "attention"), [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5)])
 def test_dropout_is_where_it_was_asked_for(tokens: float, attention: float) -> None:
     recipe = with_dropout(RECIPE, tokens, attention)
-    plain, other = (initial_weights(one, one.settings, 0) for one in (RECIPE, recipe))
+    plain, other = (initial_weights(variant, variant.settings, 0) for variant in (RECIPE, recipe))
     assert all(torch.equal(plain[name], other[name]) for name in plain)
     assert plain.keys() == other.keys()
     encoder = patch_transformer_in(recipe.build(recipe.settings)).encoder
-    rates = {name: one.p for name, one in encoder.named_modules() if isinstance(one, nn.Dropout)}
+    rates = {name: module.p for name, module in encoder.named_modules() if isinstance(module, nn.Dropout)}
     assert rates.pop("layers.0.attention.self.dropout") == attention
     assert list(rates.values()) == 3 * [tokens]
 

@@ -29,17 +29,17 @@ def model_of(change: str, method: str = "canonical") -> nn.Module:
 
 def output(model: nn.Module, seed: int, examples: object = GRAPHS) -> Tensor:
     assert isinstance(examples, type(GRAPHS))
-    found: Tensor = model(*examples.inputs, mask=examples.mask, generator=torch.Generator().manual_seed(seed))
-    return found
+    values: Tensor = model(*examples.inputs, mask=examples.mask, generator=torch.Generator().manual_seed(seed))
+    return values
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_models_begin_alike(method: str) -> None:
     wanted = model_of("none", method).state_dict()
     for change in CHANGES:
-        found = model_of(change, method).state_dict()
-        assert (found.keys() == wanted.keys()) == (change != "base")
-        assert all(torch.equal(found[name], wanted[name]) for name in found if not name.endswith("epsilon"))
+        state = model_of(change, method).state_dict()
+        assert (state.keys() == wanted.keys()) == (change != "base")
+        assert all(torch.equal(state[name], wanted[name]) for name in state if not name.endswith("epsilon"))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -62,8 +62,8 @@ def test_plain_base_is_one_map_a_layer_and_a_sum(method: str) -> None:
 def test_changes_join() -> None:
     model = model_of("place+base+padding").eval()
     assert torch.equal(output(model, 0), output(model, 1))
-    assert any(isinstance(one, CountingNorm) for one in model.modules())
-    assert any(isinstance(one, NoNorm) for one in model.modules())
+    assert any(isinstance(module, CountingNorm) for module in model.modules())
+    assert any(isinstance(module, NoNorm) for module in model.modules())
     assert known_changes("base+place") == known_changes("place+base") == ("place", "base")
     for wrong in ("base+none", "base+base", "bass", ""):
         with pytest.raises(ArgumentTypeError, match="different ones of none, place, padding, base"):
@@ -77,8 +77,8 @@ def test_changes_that_matter_change_the_output() -> None:
         for change in ("place", "padding", "base"):
             same = torch.equal(output(model_of(change, method).train(), 0, PADDED), plain)
             assert same != matters(method, known_changes(change))
-    one, other = (output(model_of(name, "ga").train(), 0, PADDED) for name in ("base", "base+padding"))
-    assert torch.equal(one, other)
+    alone, joined = (output(model_of(name, "ga").train(), 0, PADDED) for name in ("base", "base+padding"))
+    assert torch.equal(alone, joined)
     assert not matters("ga", known_changes("base+padding"))
     assert matters("canonical", known_changes("base+padding"))
 
@@ -96,7 +96,7 @@ def test_padding_enters_norms_if_it_is_to(change: str) -> None:
     for examples in (GRAPHS, PADDED):
         model = model_of(change).train()
         output(model, 0, examples)
-        statistics.append([one.running_mean.clone() for one in model.modules() if isinstance(one, MaskedBatchNorm)])
-    same = [torch.allclose(one, other, atol=1e-6) for one, other in zip(*statistics, strict=True)]
+        statistics.append([norm.running_mean.clone() for norm in model.modules() if isinstance(norm, MaskedBatchNorm)])
+    same = [torch.allclose(mean, padded, atol=1e-6) for mean, padded in zip(*statistics, strict=True)]
     assert len(same) == 6 + (0 if change == "base" else 3)
     assert same[:6] == [change != "padding"] * 6  # the sampler's; what the base sees depends on the draw

@@ -26,6 +26,8 @@ def test_a_chart_has_a_line_for_each_sampler_and_machine(machines: list[str]) ->
     assert all(name in figure.get_suptitle() for name in machines)
 
 
-@pytest.mark.parametrize(("setting", "sampler"), [(name, one) for name, row in SETTINGS.items() for one in row[-1]])
+@pytest.mark.parametrize(
+    ("setting", "sampler"), [(name, sampler) for name, row in SETTINGS.items() for sampler in row[-1]]
+)
 def test_every_step_runs(setting: str, sampler: str) -> None:
     training_step(setting, sampler, 6, torch.device("cpu"))()

@@ -42,7 +42,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def measured_of(method: str) -> dict[str, Any]:
-    (recipe,) = (one for one in module.RECIPES if one.name.endswith(f"-{method}"))
+    (recipe,) = (recipe for recipe in module.RECIPES if recipe.name.endswith(f"-{method}"))
     engine = make_engine(recipe, recipe.settings, make_fabric(Options("cpu")), seed=0)
     turns = groups.O(3).haar((3,), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     return {"row": recipe.name, "seed": 0, "changed": {}, **measured(method, engine, 0, SETS, turns, 0.001)}
@@ -105,7 +105,7 @@ def shown_on_the_page(result: dict[str, Any], folder: Path) -> None:
 
 
 def test_forces_that_are_no_gradient_are_seen() -> None:
-    (recipe,) = (one for one in module.RECIPES if one.name.endswith("-ga"))
+    (recipe,) = (recipe for recipe in module.RECIPES if recipe.name.endswith("-ga"))
     model = with_elements("ga", recipe.build(recipe.settings))["Haar, 1 draw"]
     atoms = Atoms(NUMBERS.numpy(), SETS["test_300k"].positions[0].numpy())
     fixed, redrawn = (ModelCalculator(model, module.one_hot, seed=seed) for seed in (0, None))

@@ -86,12 +86,12 @@ def test_models_that_look_up_answer_as_those_on_images(folder: Path, group: grou
         (samplers.Energy(Kept(entropy(kept))), samplers.Energy(lambda x: entropy(shared(x)))),
     ]
     for looking_up, direct in pairs:
-        found = answers(Kept(kept), looking_up, group, marked(images[:, :0, :2, :2]))
+        actual = answers(Kept(kept), looking_up, group, marked(images[:, :0, :2, :2]))
         model = Symmetrized(shared, "c (h w) -> k", {"h w": group}, direct).eval()
         before = shared.passes
         expected = torch.stack([model(turned(images, element)) for element in group.elements().tolist()])
-        torch.testing.assert_close(found, expected)
-        torch.testing.assert_close(found, found[:1].expand_as(found))
+        torch.testing.assert_close(actual, expected)
+        torch.testing.assert_close(actual, actual[:1].expand_as(actual))
         each = (shared.passes - before) / len(images) / group.order
         assert each == group.order + (1 if getattr(direct, "tau", 1.0) == 0 else 0)
     bare = answers(Kept(kept), None, group, marked(images[:, :0, :2, :2]))
@@ -129,8 +129,8 @@ def test_under_any_angle_weights_are_those_of_energy(folder: Path) -> None:
     kept, features = (torch.stack(each) for each in zip(*outputs, strict=True))
     expected = {None: answer(kept, torch.zeros(kept.shape[:2]), 1.0)}
     expected |= {tau: answer(kept, head(features), tau) for tau in (0.0, 0.5)}
-    found = any_angle_errors(shared, HeadEnergy(shared, head), images, expected)
-    assert all(row["from_looked_up"] < 1e-5 for row in found.values())
+    errors = any_angle_errors(shared, HeadEnergy(shared, head), images, expected)
+    assert all(row["from_looked_up"] < 1e-5 for row in errors.values())
     second = turned_by_any_angle(images[1:], 3, 1)
     torch.testing.assert_close(second, turned_by_any_angle(images, 3, 0)[1:])
 
@@ -163,11 +163,11 @@ def test_a_net_learns_to_put_images_upright(monkeypatch: pytest.MonkeyPatch) -> 
 def test_shares_have_intervals() -> None:
     labels = torch.tensor([0] * 50 + [1] * 50)
     always, right = torch.tensor([[1.0, 0.0]]).expand(100, 2), nn.functional.one_hot(labels).float()
-    found = accuracies(torch.stack([always, right]), torch.stack([always, always]), labels)
-    assert found["accuracy"] == [50, 100]
-    assert found["interval"][0] == pytest.approx([40.38, 59.62], abs=0.01)  # Wilson's, as tables have it
-    assert found["over_average"] == [0, 50]
-    assert found["over_average_interval"][1] == pytest.approx([40.15, 59.85], abs=0.01)
+    shares = accuracies(torch.stack([always, right]), torch.stack([always, always]), labels)
+    assert shares["accuracy"] == [50, 100]
+    assert shares["interval"][0] == pytest.approx([40.38, 59.62], abs=0.01)  # Wilson's, as tables have it
+    assert shares["over_average"] == [0, 50]
+    assert shares["over_average_interval"][1] == pytest.approx([40.15, 59.85], abs=0.01)
 
 
 def test_a_vit_with_names_of_timm_classifies(tmp_path: Path) -> None:

@@ -12,12 +12,16 @@ PRIVATE = ("probsym.lab", "probsym.cli", "probsym.__main__")
 
 def public_modules() -> list[ModuleType]:
     """Those with a list of public names, and the two that are single files."""
-    found = [
-        importlib.import_module(f"probsym.{one.name}")
-        for one in pkgutil.iter_modules(probsym.__path__)
-        if not one.name.startswith("_") and f"probsym.{one.name}" not in PRIVATE
+    modules = [
+        importlib.import_module(f"probsym.{info.name}")
+        for info in pkgutil.iter_modules(probsym.__path__)
+        if not info.name.startswith("_") and f"probsym.{info.name}" not in PRIVATE
     ]
-    return [one for one in found if hasattr(one, "__all__") or one.__name__ in ("probsym.errors", "probsym.pyg")]
+    return [
+        module
+        for module in modules
+        if hasattr(module, "__all__") or module.__name__ in ("probsym.errors", "probsym.pyg")
+    ]
 
 
 def public_names() -> list[str]:
@@ -26,8 +30,8 @@ def public_names() -> list[str]:
     for module in public_modules():
         listed = getattr(module, "__all__", None) or [
             name
-            for name, one in vars(module).items()
-            if not name.startswith("_") and getattr(one, "__module__", None) == module.__name__
+            for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
         ]
         names += [f"{module.__name__}.{name}" for name in listed]
     return names

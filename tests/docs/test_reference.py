@@ -17,14 +17,14 @@ def test_every_public_module_has_a_page() -> None:
     modules = [module.__name__ for module in public_modules()]
     assert len(modules) >= 9
     assert [
-        one for one in modules if f".. automodule:: {one}\n" not in pages.get(one.removeprefix("probsym."), "")
+        name for name in modules if f".. automodule:: {name}\n" not in pages.get(name.removeprefix("probsym."), "")
     ] == []
 
 
 def test_names_of_the_package_itself_are_on_its_page() -> None:
     page = (ROOT / "docs" / "reference" / "core.md").read_text()
-    names = [one.removeprefix("probsym.") for one in public_names() if one.count(".") == 1]
-    assert names == [one for one in names if re.search(rf"^\.\. auto(class|function):: {one}$", page, re.M)]
+    names = [name.removeprefix("probsym.") for name in public_names() if name.count(".") == 1]
+    assert names == [name for name in names if re.search(rf"^\.\. auto(class|function):: {name}$", page, re.M)]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

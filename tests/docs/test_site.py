@@ -49,9 +49,9 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages() -> dict[Path, Page]:
-    found = {path: Page(path) for path in sorted(SITE.rglob("*.html")) if "_static" not in path.parts}
-    assert len(found) > 30
-    return found
+    parsed = {path: Page(path) for path in sorted(SITE.rglob("*.html")) if "_static" not in path.parts}
+    assert len(parsed) > 30
+    return parsed
 
 
 def test_internal_links_lead_somewhere(pages: dict[Path, Page]) -> None:
@@ -68,7 +68,7 @@ def test_internal_links_lead_somewhere(pages: dict[Path, Page]) -> None:
 
 
 def test_nothing_is_loaded_from_outside(pages: dict[Path, Page]) -> None:
-    outside = [(path.name, one) for path, page in pages.items() for one in page.loads if "//" in one]
+    outside = [(path.name, resource) for path, page in pages.items() for resource in page.loads if "//" in resource]
     styles = [
         path.name
         for path in SITE.rglob("*.css")
@@ -119,18 +119,18 @@ def browser() -> Iterator[Browser]:
 def test_pages_are_quiet_local_and_fit(
     browser: Browser, address: str, pages: dict[Path, Page], width: int, scheme: str
 ) -> None:
-    found = []
+    wrong = []
     for path in pages:
         if "_modules" in path.parts or path.name == "report.html":  # sources; the report has tests of its own
             continue
         browser.open(f"{address}/{path.relative_to(SITE)}", width, scheme=scheme)
-        found += [(path.name, one) for one in browser.complaints()]
-        found += [(path.name, one) for one in browser.requests() if not one.startswith(address)]
+        wrong += [(path.name, message) for message in browser.complaints()]
+        wrong += [(path.name, request) for request in browser.requests() if not request.startswith(address)]
         wide = browser.run("return document.documentElement.scrollWidth")
-        found += [(path.name, f"{wide} wide")] if wide > width else []
+        wrong += [(path.name, f"{wide} wide")] if wide > width else []
         blank = "return [...document.images].filter(one => one.complete && !one.naturalWidth).map(one => one.src)"
-        found += [(path.name, one) for one in browser.run(blank)]
-    assert found == []
+        wrong += [(path.name, image) for image in browser.run(blank)]
+    assert wrong == []
 
 
 def test_the_schemes_differ(browser: Browser, address: str) -> None:
@@ -149,7 +149,7 @@ def test_search_finds_pages(browser: Browser, address: str) -> None:
         if links:
             break
         time.sleep(0.2)
-    assert any("samplers" in one for one in links)
+    assert any("samplers" in link for link in links)
     assert browser.complaints() == []
 
 

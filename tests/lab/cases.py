@@ -43,7 +43,7 @@ class Tiny(Classification):
     def load(self) -> Splits:
         generator = torch.Generator().manual_seed(0)
         graphs = (decorated_cycles(size, NODES, generator) for size in self.sizes)
-        return Splits.numbered(*(as_examples(one, ranks=self.ranks) for one in graphs))
+        return Splits.numbered(*(as_examples(part, ranks=self.ranks) for part in graphs))
 
 
 class Ranked(Tiny):
@@ -184,7 +184,7 @@ SEPARATION = SeparationRecipe(
     calibrated_models=1,
     calibrated_draws=20,
 )
-RECIPES = {one.name: one for one in (*METHODS.values(), PLAIN, DROPOUT, FAILING, WEIGHTED, NORMED, SEPARATION)}
+RECIPES = {recipe.name: recipe for recipe in (*METHODS.values(), PLAIN, DROPOUT, FAILING, WEIGHTED, NORMED, SEPARATION)}
 
 
 def quiet() -> Console:
@@ -225,17 +225,17 @@ def metrics_of(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result["metrics"].items() if name != "train_seconds"}
 
 
-def assert_same(one: Any, other: Any) -> None:
+def assert_same(actual: Any, wanted: Any) -> None:
     """Bit for bit, times left out."""
-    if isinstance(one, Tensor):
-        assert torch.equal(one, other)
-    elif isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for name in one.keys() - {"seconds"}:
-            assert_same(one[name], other[name])
-    elif isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for first, second in zip(one, other, strict=True):
+    if isinstance(actual, Tensor):
+        assert torch.equal(actual, wanted)
+    elif isinstance(actual, dict):
+        assert actual.keys() == wanted.keys()
+        for name in actual.keys() - {"seconds"}:
+            assert_same(actual[name], wanted[name])
+    elif isinstance(actual, list | tuple):
+        assert len(actual) == len(wanted)
+        for first, second in zip(actual, wanted, strict=True):
             assert_same(first, second)
     else:
-        assert one == other
+        assert actual == wanted

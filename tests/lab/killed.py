@@ -58,10 +58,10 @@ def ended(number: int) -> int:
 def exchanged(path: Path, times: int, number: int) -> None:
     def state() -> tuple[int, int] | None:
         try:
-            found = path.stat()
+            status = path.stat()
         except FileNotFoundError:
             return None
-        return found.st_ino, found.st_mtime_ns
+        return status.st_ino, status.st_mtime_ns
 
     seen = state()
     while times and os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -107,7 +107,7 @@ def killed_while_writing(folder: Path, log: Path) -> dict[str, object]:
     exchanged(path, 3, number)
     os.kill(number, signal.SIGKILL)
     ended(number)
-    found: dict[str, object] = {"before": checkpoint.load_checkpoint(path)["step"]}
+    outcome: dict[str, object] = {"before": checkpoint.load_checkpoint(path)["step"]}
 
     def in_the_middle() -> None:
         checkpoint.torch.save = half
@@ -119,9 +119,9 @@ def killed_while_writing(folder: Path, log: Path) -> dict[str, object]:
 
     for name, action in (("middle", in_the_middle), ("move", before_the_move)):
         code = ended(forked(action, log))
-        found[name] = [code, checkpoint.load_checkpoint(path)["step"]]
-    found["end"] = ended(forked(lambda: run_quietly(PS, folder, changes=CHANGES, resume=True), log))
-    return found
+        outcome[name] = [code, checkpoint.load_checkpoint(path)["step"]]
+    outcome["end"] = ended(forked(lambda: run_quietly(PS, folder, changes=CHANGES, resume=True), log))
+    return outcome
 
 
 def command(*words: str) -> Callable[[], None]:
@@ -139,17 +139,17 @@ def interrupted(folder: Path, logs: Path) -> dict[str, object]:
     number = forked(command(*words), logs / "interrupt.txt")
     exchanged(path, 5, number)
     os.kill(number, signal.SIGINT)
-    found: dict[str, object] = {"interrupt": ended(number), "step": checkpoint.load_checkpoint(path)["step"]}
-    found["refused"] = ended(forked(command(*words), logs / "refused.txt"))
-    found["resumed"] = ended(forked(command(*words, "--resume"), logs / "resumed.txt"))
+    outcome: dict[str, object] = {"interrupt": ended(number), "step": checkpoint.load_checkpoint(path)["step"]}
+    outcome["refused"] = ended(forked(command(*words), logs / "refused.txt"))
+    outcome["resumed"] = ended(forked(command(*words, "--resume"), logs / "resumed.txt"))
     written = path.with_name("result.json").stat().st_mtime_ns
-    found["passed"] = ended(forked(command(*words, "--resume"), logs / "passed.txt"))
-    found["untouched"] = path.with_name("result.json").stat().st_mtime_ns == written
+    outcome["passed"] = ended(forked(command(*words, "--resume"), logs / "passed.txt"))
+    outcome["untouched"] = path.with_name("result.json").stat().st_mtime_ns == written
     number = forked(command(*words, "--seed", "1"), logs / "terminated.txt")
     exchanged(folder / PS.name / "seed-1" / "checkpoint.pt", 3, number)
     os.kill(number, signal.SIGTERM)
-    found["terminated"] = ended(number)
-    return found
+    outcome["terminated"] = ended(number)
+    return outcome
 
 
 def main(folder: Path) -> None:

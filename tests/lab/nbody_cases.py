@@ -15,7 +15,7 @@ NAMES = {recipe.name: recipe for recipe in RECIPES if recipe.name != "nbody/egnn
 def particles(count: int = 12) -> Particles:
     start = published_start(count)
     frames = simulate(start, (1, 2))
-    x, v, y = (torch.from_numpy(one).mT.contiguous() for one in (*frames[1], frames[2][0]))
+    x, v, y = (torch.from_numpy(array).mT.contiguous() for array in (*frames[1], frames[2][0]))
     return Particles(x, v, torch.from_numpy(start.charges).unsqueeze(-1), y)
 
 

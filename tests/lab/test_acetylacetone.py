@@ -50,7 +50,7 @@ def _made(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recipe_of(method: str) -> Recipe:
-    return next(one for one in RECIPES if one.name.endswith(f"-{method}"))
+    return next(recipe for recipe in RECIPES if recipe.name.endswith(f"-{method}"))
 
 
 def engine_of(method: str, **changes: Any) -> Any:
@@ -59,7 +59,7 @@ def engine_of(method: str, **changes: Any) -> Any:
 
 
 def test_there_is_a_recipe_for_every_method() -> None:
-    assert [one.name for one in RECIPES] == [f"acetylacetone/transformer-{method}" for method in CALLS]
+    assert [recipe.name for recipe in RECIPES] == [f"acetylacetone/transformer-{method}" for method in CALLS]
 
 
 @pytest.mark.parametrize("method", CALLS)
@@ -87,7 +87,7 @@ def test_sets_are_apart_and_energies_without_those_of_the_atoms() -> None:
     assert few.inputs[0][0].argmax(-1).tolist() == [1, 0, 0, 2]
     assert few.inputs[1].mean(1).abs().max() < 1e-6
     parts = task.test_parts()
-    assert {name: int(one.sum()) for name, one in parts.items()} == {
+    assert {name: int(part.sum()) for name, part in parts.items()} == {
         "300k": 12,
         "600k": 12,
         "dihedral": 5,
@@ -102,10 +102,10 @@ def test_errors_are_by_set_and_in_milli_units() -> None:
     output[:12, 0] += 0.002
     output[12:24, 1:] += 0.003
     output[24:29, 0] -= 0.004
-    found = task.metrics(output, targets)
+    metrics = task.metrics(output, targets)
     wanted = dict.fromkeys(("energy_600k", "energy_h_transfer", "forces_300k"), 0.0)
     wanted |= {"energy_300k": 2.0, "forces_600k": 3.0, "energy_dihedral": 4.0}
-    assert {name: pytest.approx(float(value), abs=1e-2) for name, value in found.items() if name != "loss"} == wanted
+    assert {name: pytest.approx(float(value), abs=1e-2) for name, value in metrics.items() if name != "loss"} == wanted
     each = task.losses(output, targets)
     assert float(each[0]) == pytest.approx(0.002**2 / 4, rel=1e-2)
     assert float(each[12]) == pytest.approx(0.003**2, rel=1e-2)
@@ -142,7 +142,7 @@ def test_the_gradient_of_the_loss_is_that_of_energies_and_forces(method: str) ->
         energy = engine.model(*inputs, **drawn)
         return engine.task.loss(engine._with_forces(energy, inputs), batch.targets)
 
-    found = torch.autograd.grad(loss(), weight)[0][0, 4]
+    gradient = torch.autograd.grad(loss(), weight)[0][0, 4]
     values = []
     for step in (1e-5, -1e-5):
         with torch.no_grad():
@@ -150,7 +150,7 @@ def test_the_gradient_of_the_loss_is_that_of_energies_and_forces(method: str) ->
         values.append(loss().detach())
         with torch.no_grad():
             weight[0, 4] -= step
-    assert float(found) == pytest.approx(float(values[0] - values[1]) / 2e-5, rel=1e-5)
+    assert float(gradient) == pytest.approx(float(values[0] - values[1]) / 2e-5, rel=1e-5)
 
 
 def test_evaluation_has_the_forces_of_the_energy() -> None:
@@ -217,7 +217,7 @@ def test_the_transformer_does_not_see_order_or_padding() -> None:
     wanted = model(types, x, seed=0)
     order = [2, 0, 3, 1]
     torch.testing.assert_close(model(types[:, order], x[:, order], seed=0), wanted)
-    padded = [torch.cat([one, torch.full((1, 2, 3), 7.0).double()], 1) for one in (types, x)]
+    padded = [torch.cat([tensor, torch.full((1, 2, 3), 7.0).double()], 1) for tensor in (types, x)]
     mask = torch.tensor([[True] * 4 + [False] * 2])
     torch.testing.assert_close(model(*padded, mask={"n": mask}, seed=0), wanted)
 

@@ -16,9 +16,9 @@ def test_a_trained_model_is_a_calculator() -> None:
     numbers, positions, *_ = made()[0]["test_300k"]
     calculator = ModelCalculator(engine.model, module.one_hot, engine.task.references)
     atoms = Atoms(numbers[0].numpy(), positions[0].numpy())
-    found = engine.model(*engine.data.test.take(slice(0, 1)).inputs, seed=0).detach()
+    energy = engine.model(*engine.data.test.take(slice(0, 1)).inputs, seed=0).detach()
     atoms_alone = sum(engine.task.references[int(number)] for number in numbers[0])
-    assert calculator.get_property("energy", atoms) - atoms_alone == pytest.approx(float(found), abs=1e-4)
+    assert calculator.get_property("energy", atoms) - atoms_alone == pytest.approx(float(energy), abs=1e-4)
     assert calculator.get_property("forces", atoms).dtype == "float64"
 
 

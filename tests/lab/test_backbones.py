@@ -20,27 +20,29 @@ ARRAYS = "n 3, n n -> n 2"
 
 @real
 def test_the_satellite_encoder_is_loaded_whole() -> None:
-    found = BACKBONES["galileo"].pretrained(ARRAYS, 20)
+    pretrained = BACKBONES["galileo"].pretrained(ARRAYS, 20)
     new = BACKBONES["galileo"].new(ARRAYS, 20)
-    assert found.loaded is not None
-    assert len(found.loaded.loaded) == 66
-    assert not any(name.startswith("encoder") for name in found.loaded.new)
-    assert [one.shape for one in found.parameters()] == [one.shape for one in new.parameters()]
-    assert found.encoder.settings == new.encoder.settings
+    assert pretrained.loaded is not None
+    assert len(pretrained.loaded.loaded) == 66
+    assert not any(name.startswith("encoder") for name in pretrained.loaded.new)
+    assert [parameter.shape for parameter in pretrained.parameters()] == [
+        parameter.shape for parameter in new.parameters()
+    ]
+    assert pretrained.encoder.settings == new.encoder.settings
     x, pairs = torch.rand(2, 20, 3), torch.ones(2, 20, 20)
-    assert found(x, pairs).isfinite().all()
+    assert pretrained(x, pairs).isfinite().all()
 
 
 @pytest.mark.skipif(not (DATA / "deit_tiny_patch16_224.safetensors").is_file(), reason="no encoder in PROBSYM_DATA")
 def test_deit_is_the_tiny_vit_with_weights_from_imagenet() -> None:
-    found, new, tiny = (
+    pretrained, new, tiny = (
         BACKBONES["deit-ti"].pretrained(ARRAYS, 20),
         BACKBONES["deit-ti"].new(ARRAYS, 20),
         BACKBONES["vit-ti"].new(ARRAYS, 20),
     )
-    assert found.encoder.settings == new.encoder.settings == tiny.encoder.settings
-    assert found.loaded is not None
-    assert found.loaded.new == tuple(name for name, _ in found.named_parameters() if "tokenize" in name)
+    assert pretrained.encoder.settings == new.encoder.settings == tiny.encoder.settings
+    assert pretrained.loaded is not None
+    assert pretrained.loaded.new == tuple(name for name, _ in pretrained.named_parameters() if "tokenize" in name)
 
 
 @pytest.mark.parametrize("name", ["galileo", "minilm", "deit"])
@@ -74,10 +76,10 @@ def test_but_for_the_weights_the_pretrained_encoder_is_the_new_one(
     assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.1, 0.1)
     transformers.BertModel(config, add_pooling_layer=False).save_pretrained(tmp_path / "minilm")
     monkeypatch.setenv("PROBSYM_DATA", str(tmp_path))
-    found, new = BACKBONES["minilm"].pretrained(ARRAYS, 20), BACKBONES["minilm"].new(ARRAYS, 20)
-    assert found.encoder.settings == new.encoder.settings
+    pretrained, new = BACKBONES["minilm"].pretrained(ARRAYS, 20), BACKBONES["minilm"].new(ARRAYS, 20)
+    assert pretrained.encoder.settings == new.encoder.settings
     x, pairs = torch.rand(2, 20, 3), torch.ones(2, 20, 20)
-    torch.testing.assert_close(found.train()(x, pairs), found.eval()(x, pairs))
+    torch.testing.assert_close(pretrained.train()(x, pairs), pretrained.eval()(x, pairs))
 
 
 def test_vits_are_those_that_timm_has(tmp_path: Path) -> None:
@@ -87,16 +89,16 @@ def test_vits_are_those_that_timm_has(tmp_path: Path) -> None:
     shape = {"hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768}
     write(tmp_path, timm(vit(**shape), fused=False), {"architecture": "vit_tiny_patch16_224"})
     backbone = replace(BACKBONES["vit-ti"], weights=lambda: tmp_path)
-    found, new = backbone.pretrained(ARRAYS, 20), backbone.new(ARRAYS, 20)
-    assert found.loaded is not None
-    assert not any(name.startswith("encoder") for name in found.loaded.new)
-    assert found.encoder.settings == new.encoder.settings
+    pretrained, new = backbone.pretrained(ARRAYS, 20), backbone.new(ARRAYS, 20)
+    assert pretrained.loaded is not None
+    assert not any(name.startswith("encoder") for name in pretrained.loaded.new)
+    assert pretrained.encoder.settings == new.encoder.settings
     assert new.encoder.settings.eps == 1e-6
 
 
 def test_sizes_are_those_of_their_names() -> None:
     counts = {
-        name: sum(one.numel() for one in BACKBONES[name].new(ARRAYS, 20).encoder.parameters())
+        name: sum(parameter.numel() for parameter in BACKBONES[name].new(ARRAYS, 20).encoder.parameters())
         for name in (*VITS[:2], "minilm", "galileo")
     }
     assert {name: round(count / 1e6, 1) for name, count in counts.items()} == {

@@ -19,23 +19,23 @@ def curve(
     recipe = replace(recipe, task=partial(DecoratedCycles, 400))
     settings = replace(recipe.settings, epochs=3, dropout=dropout)
     engine = make_engine(recipe, settings, make_fabric(Options("cuda")), **mode)
-    found = []
+    losses = []
     for seed in seeds:
         training = Training(engine, recipe, seed, folder / f"{mode}" / str(seed))
         training.run()
-        found.append([row[name] for row in training.progress.curve for name in ("train_total", "valid_loss")])
-    return found
+        losses.append([row[name] for row in training.progress.curve for name in ("train_total", "valid_loss")])
+    return losses
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
 def test_captured_steps_are_the_plain_ones(recipe: Recipe, tmp_path: Path) -> None:
     plain, captured = (curve(recipe, tmp_path, (0, 1), capture=capture) for capture in (False, True))
-    for one, other in zip(plain, captured, strict=True):
-        assert one == pytest.approx(other, rel=1e-4)
+    for wanted, actual in zip(plain, captured, strict=True):
+        assert wanted == pytest.approx(actual, rel=1e-4)
 
 
 def test_captured_steps_drop_what_the_plain_ones_drop(tmp_path: Path) -> None:
-    recipe = next(one for one in RECIPES if one.name.endswith("-ps"))
+    recipe = next(recipe for recipe in RECIPES if recipe.name.endswith("-ps"))
     folders = (tmp_path / name for name in ("plain", "captured", "without"))
     plain, captured, without = (
         curve(recipe, folder, (0,), dropout=dropout, capture=capture)
@@ -68,5 +68,5 @@ def test_a_captured_run_resumes(tmp_path: Path) -> None:
     parts = Training(engine, recipe, 0, tmp_path / "parts", every=0)
     assert parts.resume()
     parts.run()
-    losses = [[row["train_total"] for row in one.progress.curve] for one in (whole, parts)]
+    losses = [[row["train_total"] for row in training.progress.curve] for training in (whole, parts)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)

@@ -33,9 +33,9 @@ def literal(scores: Tensor, contacts: Tensor, mask: Tensor) -> dict[str, float]:
                     values.setdefault(f"mrr{form}", []).append(1 / rank)
                     for many in (1, 3, 10):
                         values.setdefault(f"hits@{many}{form}", []).append(float(rank <= many))
-        for name, found in (values or {name: [0.0] for name in RAW}).items():
-            means.setdefault(name, []).append(sum(found) / len(found))
-    return {name: sum(found) / len(found) for name, found in means.items()}
+        for name, numbers in (values or {name: [0.0] for name in RAW}).items():
+            means.setdefault(name, []).append(sum(numbers) / len(numbers))
+    return {name: sum(numbers) / len(numbers) for name, numbers in means.items()}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -50,16 +50,16 @@ def test_ranks_are_those_of_a_loop_over_candidates(ties: bool, dtype: torch.dtyp
     contacts = contacts | contacts.mT
     contacts[1] = contacts[4] = False  # molecules without contacts, one of them a single atom
     scores[~pairs] = math.nan  # never read
-    found = contact_metrics(scores, contacts, mask)
+    metrics = contact_metrics(scores, contacts, mask)
     wanted = literal(scores, contacts, mask)
-    assert set(found) == set(wanted)
-    assert len(found) == 12
-    for name, one in wanted.items():
-        assert float(found[name]) == pytest.approx(one, abs=1e-12), name
+    assert set(metrics) == set(wanted)
+    assert len(metrics) == 12
+    for name, mean in wanted.items():
+        assert float(metrics[name]) == pytest.approx(mean, abs=1e-12), name
     without = [0, 2, 3, 5]
     again = contact_metrics(scores[without], contacts[without], mask[without])
     for name, value in again.items():  # raw, the two molecules without contacts count as zero
-        assert float(found[name]) == pytest.approx(float(value) * (4 / 6 if name in RAW else 1))
+        assert float(metrics[name]) == pytest.approx(float(value) * (4 / 6 if name in RAW else 1))
 
 
 def one(scores: list[float], contacts: list[int], n: int = 4) -> dict[str, float]:
@@ -67,27 +67,27 @@ def one(scores: list[float], contacts: list[int], n: int = 4) -> dict[str, float
     array, where = torch.zeros(1, n, n), torch.zeros(1, n, n, dtype=torch.bool)
     array[0, 0] = torch.tensor(scores)
     where[0, 0, contacts] = True
-    found = contact_metrics(array, where, torch.ones(1, n, dtype=torch.bool))
-    return {name: float(value) for name, value in found.items()}
+    metrics = contact_metrics(array, where, torch.ones(1, n, dtype=torch.bool))
+    return {name: float(value) for name, value in metrics.items()}
 
 
 def test_the_three_forms_by_hand() -> None:
-    found = one([9.0, 5.0, 7.0, 6.0], [1, 2])
+    metrics = one([9.0, 5.0, 7.0, 6.0], [1, 2])
     # raw: 4th and 2nd of all; filtered: 3rd (behind itself and 3) and 2nd; extended: 2nd (behind 3) and 1st
-    assert found["mrr"] == pytest.approx((1 / 4 + 1 / 2) / 2)
-    assert found["mrr_filtered"] == pytest.approx((1 / 3 + 1 / 2) / 2)
-    assert found["mrr_extended"] == pytest.approx((1 / 2 + 1) / 2)
-    assert [found[f"hits@1{form}"] for form in FORMS] == [0, 0, 0.5]
-    assert [found[f"hits@3{form}"] for form in FORMS] == [0.5, 1, 1]
-    assert [found[f"hits@10{form}"] for form in FORMS] == [1, 1, 1]
+    assert metrics["mrr"] == pytest.approx((1 / 4 + 1 / 2) / 2)
+    assert metrics["mrr_filtered"] == pytest.approx((1 / 3 + 1 / 2) / 2)
+    assert metrics["mrr_extended"] == pytest.approx((1 / 2 + 1) / 2)
+    assert [metrics[f"hits@1{form}"] for form in FORMS] == [0, 0, 0.5]
+    assert [metrics[f"hits@3{form}"] for form in FORMS] == [0.5, 1, 1]
+    assert [metrics[f"hits@10{form}"] for form in FORMS] == [1, 1, 1]
 
 
 def test_equal_scores_rank_halfway() -> None:
-    found = one([1.0, 1.0, 1.0, 1.0], [2])
-    assert found["mrr"] == found["mrr_filtered"] == pytest.approx(1 / 2.5)  # from 1 to 4
-    assert found["mrr_extended"] == pytest.approx(1 / 2)  # from 1 to 3
-    assert found["hits@1_extended"] == 0
-    assert found["hits@3"] == 1
+    metrics = one([1.0, 1.0, 1.0, 1.0], [2])
+    assert metrics["mrr"] == metrics["mrr_filtered"] == pytest.approx(1 / 2.5)  # from 1 to 4
+    assert metrics["mrr_extended"] == pytest.approx(1 / 2)  # from 1 to 3
+    assert metrics["hits@1_extended"] == 0
+    assert metrics["hits@3"] == 1
     assert one([1.0, 2.0, 2.0, 0.0], [2])["hits@1"] == 0  # from 1 to 2
 
 
@@ -98,8 +98,8 @@ def test_molecules_weigh_the_same_however_many_contacts_they_have() -> None:
     contacts = torch.zeros(2, 3, 3, dtype=torch.bool)
     contacts[0, 0, 1] = contacts[0, 1, 1] = contacts[0, 2, 1] = True  # all second
     contacts[1, 0, 1] = True  # first
-    found = contact_metrics(scores, contacts, torch.ones(2, 3, dtype=torch.bool))
-    assert float(found["mrr"]) == pytest.approx((1 / 2 + 1) / 2)
+    metrics = contact_metrics(scores, contacts, torch.ones(2, 3, dtype=torch.bool))
+    assert float(metrics["mrr"]) == pytest.approx((1 / 2 + 1) / 2)
 
 
 def test_what_cannot_be_measured_is_refused() -> None:

@@ -30,16 +30,18 @@ def test_a_short_demonstration_learns_reports_and_overwrites_nothing(
     monkeypatch.setattr("probsym.lab.recipes.demo.NODES", 12)
     file = io.StringIO()
     console = Console(file=file, width=120)
-    found = demonstrate(EPOCHS, tmp_path, console, train=TRAIN)
+    outcomes = demonstrate(EPOCHS, tmp_path, console, train=TRAIN)
     page, printed = (tmp_path / "report.html").read_text(), file.getvalue()
-    assert set(found) == set(METHODS)
+    assert set(outcomes) == set(METHODS)
     tables = (tmp_path / "report.md").read_text()
-    for (method, outcome), row in zip(found.items(), ("mlp-ps", "mlp-ga", "mlp-canonical"), strict=True):
+    for (method, outcome), row in zip(outcomes.items(), ("mlp-ps", "mlp-ga", "mlp-canonical"), strict=True):
         assert f"{outcome.accuracy:.1f} %" in next(line for line in printed.splitlines() if f"│ {method} " in line)
         assert f"({method})" in page
-        (line,) = [one for one in tables.splitlines() if one.startswith(f"| demo/{row} |") and "test accuracy" in one]
+        (line,) = [
+            line for line in tables.splitlines() if line.startswith(f"| demo/{row} |") and "test accuracy" in line
+        ]
         assert line.endswith(f"| {outcome.accuracy:.4g} (1 seed) |")
-        (line,) = [one for one in tables.splitlines() if one.startswith(f"| {row} (seed 0) | 50 |")]
+        (line,) = [line for line in tables.splitlines() if line.startswith(f"| {row} (seed 0) | 50 |")]
         left_out, _, draws = outcome.unclear.partition(" of ")
         assert line.startswith(f"| {row} (seed 0) | 50 | {draws} |")
         assert line.endswith(f"| {left_out} |")
@@ -55,6 +57,6 @@ def test_a_short_demonstration_learns_reports_and_overwrites_nothing(
     assert pages
     assert [page for page in pages if not (Path(__file__).parents[2] / page).exists()] == []
     assert f"{TRAIN} graphs to learn from" in printed
-    assert found["Learned"].accuracy > 75
+    assert outcomes["Learned"].accuracy > 75
     with pytest.raises(ProbsymError):
         demonstrate(EPOCHS, tmp_path, console, train=TRAIN)

@@ -33,9 +33,9 @@ from tests.data.molecules import contacts, peptides, write
 transformers = pytest.importorskip("transformers")
 
 NODES = 9
-RECIPES = {one.name: one for one in pattern.RECIPES} | {
-    one.name: replace(one, build=partial(one.build, sizes=(NODES, *one.build.keywords["sizes"][1:])))
-    for one in molecules.RECIPES
+RECIPES = {recipe.name: recipe for recipe in pattern.RECIPES} | {
+    recipe.name: replace(recipe, build=partial(recipe.build, sizes=(NODES, *recipe.build.keywords["sizes"][1:])))
+    for recipe in molecules.RECIPES
 }
 SHAPE = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 COUNTS = {"train": 50, "valid": 11, "test": 12}
@@ -55,11 +55,11 @@ def graphs(count: int, atoms: tuple[int, ...], bonds: tuple[int, ...] | None, ta
     for n in sizes:
         upper = torch.rand(n, n, generator=random).triu(1) > 0.5
         edges.append((upper | upper.T).nonzero())
-    nodes = Rows.join([torch.stack([whole(one, n) for one in atoms], -1) for n in sizes], most=NODES)
+    nodes = Rows.join([torch.stack([whole(kinds, n) for kinds in atoms], -1) for n in sizes], most=NODES)
     links = Rows.join(edges)
     features = None
     if bonds is not None:
-        features = links.like(torch.stack([whole(one, len(links.values)) for one in bonds], -1))
+        features = links.like(torch.stack([whole(kinds, len(links.values)) for kinds in bonds], -1))
     pairs, targets = None, None
     if target == "nodes":
         targets = nodes.like(whole(2, sum(sizes)))
@@ -103,8 +103,8 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, encoders: Path) -> No
     tiny = {"width": 8, "layers": 1, "heads": 2, "feed_forward": 16, "eps": 1e-12}
     for name in backbones.BACKBONES:
         family = "bert" if name == "minilm" else "vit"
-        one = backbones.Backbone({"family": family, **tiny}, lambda family=family: encoders / family, grid=3)
-        monkeypatch.setitem(backbones.BACKBONES, name, one)
+        backbone = backbones.Backbone({"family": family, **tiny}, lambda family=family: encoders / family, grid=3)
+        monkeypatch.setitem(backbones.BACKBONES, name, backbone)
 
 
 def training(recipe: Recipe, folder: Path, steps: int = 2, device: str = "cpu", capture: bool = False) -> Training:
@@ -126,7 +126,9 @@ def test_molecules_are_trained_on_as_their_files_have_them(
         monkeypatch.setattr(molecules, read.__name__, partial(read, download=False))
     monkeypatch.setattr("probsym.data.lrgb.KNOWN", {name: Known(6, 2.5 if name == "pcqm-contact" else 2.0, 2.0, 3)})
     sets = {"peptides-struct": peptides(11), "pcqm-contact": contacts()}
-    sets["peptides-func"] = [[(*one[:-1], (one[-1] > 12).float()) for one in part] for part in peptides(10)]
+    sets["peptides-func"] = [
+        [(*molecule[:-1], (molecule[-1] > 12).float()) for molecule in part] for part in peptides(10)
+    ]
     monkeypatch.setenv("PROBSYM_DATA", str(tmp_path / "data"))
     write(tmp_path / "data", name, 3 * [sets[name][0]])
     run = training(RECIPES[f"{name}/vit-s-scratch-ps"], tmp_path / "run", steps=1)
@@ -155,11 +157,11 @@ def test_every_task_and_method_trains_stops_and_resumes(name: str, tmp_path: Pat
     again = training(RECIPES[name], tmp_path / "part")
     assert again.resume()
     assert again.progress.step in (1, 2)
-    found = again.run()
-    del metrics["train_seconds"], found["train_seconds"]
-    assert found == metrics
-    for one, other in zip(whole.engine.model.parameters(), again.engine.model.parameters(), strict=True):
-        assert torch.equal(one, other)
+    resumed = again.run()
+    del metrics["train_seconds"], resumed["train_seconds"]
+    assert resumed == metrics
+    for wanted, actual in zip(whole.engine.model.parameters(), again.engine.model.parameters(), strict=True):
+        assert torch.equal(wanted, actual)
     assert ("test_loss@1" in metrics) == ("canonical" not in name)
 
 
@@ -215,14 +217,14 @@ def test_patches_dropped_in_testing_are_a_function_of_the_seed() -> None:
 
 def test_runs_in_low_precision_are_evaluated_in_float32() -> None:
     recipe = RECIPES["pattern/vit-s-scratch-ps"]
-    found = []
+    losses = []
     for precision, full in (("bf16-mixed", True), ("bf16-mixed", False), ("32-true", True)):
         settings = replace(recipe.settings, epochs=0, eval_samples=1, float32_evaluation=full)
         engine = make_engine(recipe, settings, make_fabric(Options("cpu", precision=precision)))
         engine.start(initial_weights(recipe, settings, 0))
-        found.append(engine.evaluate(engine.data.valid, 0, "validation")["loss"])
-    assert found[0] == found[2] != found[1]
-    assert found[1] == pytest.approx(found[0], rel=0.1)
+        losses.append(engine.evaluate(engine.data.valid, 0, "validation")["loss"])
+    assert losses[0] == losses[2] != losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=0.1)
 
 
 def test_published_graphs_are_taken_where_they_are_and_recorded(
@@ -269,9 +271,9 @@ def test_pattern_is_tested_with_ten_draws_and_with_one(monkeypatch: pytest.Monke
     drawn, noise = [], Symmetrized.noise
 
     def noted(model: Symmetrized, *inputs: Tensor, **options: object) -> Noise:
-        found = noise(model, *inputs, **options)
-        drawn.append(found.draws())
-        return found
+        new_noise = noise(model, *inputs, **options)
+        drawn.append(new_noise.draws())
+        return new_noise
 
     monkeypatch.setattr(Symmetrized, "noise", noted)
     metrics = report_on_test(engine, 0, "")
@@ -309,8 +311,8 @@ def test_a_validation_that_no_metric_can_be_computed_of_is_not_the_end(tmp_path:
         return type(task).metrics(task, output * (torch.nan if len(calls) == 1 else 1), targets, mask)
 
     task.metrics = metrics  # type: ignore[method-assign]
-    found = run.run()
-    assert found["best_epoch_ap"] == 2
+    reported = run.run()
+    assert reported["best_epoch_ap"] == 2
     assert math.isnan(run.progress.curve[0]["valid_ap"])
 
 

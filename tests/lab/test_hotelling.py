@@ -31,10 +31,10 @@ def literal(x: np.ndarray, y: np.ndarray) -> float:
 def test_p_values_are_those_of_the_textbook(m: int, k: int, d: int) -> None:
     mix = normal(d, d, seed=9)
     x, y = normal(12, m, d, seed=1) @ mix, normal(12, k, d, seed=2) @ mix + torch.linspace(0, 1, 12).view(-1, 1, 1)
-    wanted = [literal(one.numpy(), other.numpy()) for one, other in zip(x, y, strict=True)]
-    found = hotelling(x, y)
-    assert found.dtype == torch.float64
-    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-7, atol=1e-14)
+    wanted = [literal(first.numpy(), second.numpy()) for first, second in zip(x, y, strict=True)]
+    p_values = hotelling(x, y)
+    assert p_values.dtype == torch.float64
+    np.testing.assert_allclose(p_values.numpy(), wanted, rtol=1e-7, atol=1e-14)
 
 
 def test_one_dimension_is_students_test() -> None:
@@ -45,8 +45,8 @@ def test_one_dimension_is_students_test() -> None:
 
 @pytest.mark.parametrize("d", [1, 4, 10])
 def test_p_values_are_uniform_where_the_means_agree(d: int) -> None:
-    found = hotelling(normal(3000, 30, d, seed=1), normal(3000, 20, d, seed=2)).numpy()
-    assert stats.kstest(found, "uniform").pvalue > 0.001
+    p_values = hotelling(normal(3000, 30, d, seed=1), normal(3000, 20, d, seed=2)).numpy()
+    assert stats.kstest(p_values, "uniform").pvalue > 0.001
 
 
 def test_float32_outputs_are_tested_alike() -> None:
@@ -69,8 +69,8 @@ def test_samples_without_spread_are_compared_exactly(m: int) -> None:
 
 
 def test_single_draws_of_different_sizes_are_no_failure() -> None:
-    found = hotelling(torch.ones(2, 1, 3), torch.ones(2, 7, 3) * torch.tensor([1.0, 2.0]).view(-1, 1, 1))
-    assert found.tolist() == [1.0, 0.0]
+    p_values = hotelling(torch.ones(2, 1, 3), torch.ones(2, 7, 3) * torch.tensor([1.0, 2.0]).view(-1, 1, 1))
+    assert p_values.tolist() == [1.0, 0.0]
 
 
 def test_directions_without_spread_are_left_out_or_decide() -> None:

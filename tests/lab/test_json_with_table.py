@@ -64,4 +64,4 @@ def test_older_files_name_no_table(tmp_path: Path) -> None:
     mend_table(tmp_path / "none.csv", {}, lambda: pytest.fail("none was named"))
     write_table(tmp_path / "one.csv", "a\n")
     write_table(tmp_path / "one.csv", "b\n")
-    assert [one.read_text() for one in tmp_path.iterdir()] == ["b\n"]
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["b\n"]

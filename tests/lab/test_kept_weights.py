@@ -22,7 +22,7 @@ EPOCHS = 5
 
 
 def kept(folder: Path) -> dict[str, Any]:
-    return {one.name: torch.load(one, weights_only=True) for one in sorted((folder / "weights").iterdir())}
+    return {path.name: torch.load(path, weights_only=True) for path in sorted((folder / "weights").iterdir())}
 
 
 def whole(folder: Path) -> tuple[Training, dict[str, Any]]:
@@ -35,11 +35,11 @@ def test_weights_are_kept_at_the_start_every_so_many_epochs_and_at_the_end(tmp_p
     training = training_of(tmp_path, keep_every=2, epochs=EPOCHS)
     seen = [initial_weights(PS, training.settings, 0)]
     model = training.engine.model
-    training.run(lambda *_: seen.append({name: one.clone() for name, one in model.state_dict().items()}))
-    found = kept(tmp_path)
-    assert list(found) == ["epoch-0000.pt", "epoch-0002.pt", "epoch-0004.pt", "epoch-0005.pt"]
+    training.run(lambda *_: seen.append({name: tensor.clone() for name, tensor in model.state_dict().items()}))
+    files = kept(tmp_path)
+    assert list(files) == ["epoch-0000.pt", "epoch-0002.pt", "epoch-0004.pt", "epoch-0005.pt"]
     for epoch in (0, 2, 4, 5):
-        assert_same(found[f"epoch-{epoch:04d}.pt"], dict(seen[epoch]))
+        assert_same(files[f"epoch-{epoch:04d}.pt"], dict(seen[epoch]))
     assert not torch.equal(seen[0]["sampler.net.head.weight"], seen[2]["sampler.net.head.weight"])
 
 
@@ -151,15 +151,15 @@ def test_epochs_are_revisited_and_the_weights_come_back(tmp_path: Path) -> None:
     engine = kept_run(tmp_path)
     assert engine.kept_weights is not None
     assert engine.kept_weights.epochs == [0, 2, 4]
-    before = {name: one.clone() for name, one in engine.model.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in engine.model.state_dict().items()}
     files = kept(tmp_path / PS.name / "seed-0")
     for epoch, wanted in zip(engine.kept_weights.revisited(engine.model), files.values(), strict=True):
         assert_same(dict(engine.model.state_dict()), wanted)
         assert epoch in (0, 2, 4)
     assert_same(dict(engine.model.state_dict()), before)
     for _, wanted in zip(engine.kept_weights.revisited(engine.model, "sampler"), files.values(), strict=True):
-        for name, one in engine.model.state_dict().items():
-            assert torch.equal(one, wanted[name] if name.startswith("sampler.") else before[name])
+        for name, tensor in engine.model.state_dict().items():
+            assert torch.equal(tensor, wanted[name] if name.startswith("sampler.") else before[name])
     assert_same(dict(engine.model.state_dict()), before)
     assert_same(dict(engine.kept_weights.initial()), files["epoch-0000.pt"])
 

@@ -36,9 +36,9 @@ def test_nobody_started_others() -> None:
 @pytest.mark.parametrize(("by", "environment"), [("torchrun", TORCHRUN), ("srun", SRUN)])
 def test_two_nodes_of_two(by: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     say(monkeypatch, environment)
-    found = launched()
-    assert found is not None
-    assert (found.by, found.nodes, found.per_node, found.processes) == (by, 2, 2, 4)
+    launch = launched()
+    assert launch is not None
+    assert (launch.by, launch.nodes, launch.per_node, launch.processes) == (by, 2, 2, 4)
     assert count_processes(None) == count_processes(4) == 4
     with pytest.raises(RunError, match=rf"^Expected --processes to be left out or 4, which {by} started \(got 2\)$"):
         count_processes(2)
@@ -57,8 +57,8 @@ def test_the_script_that_calls_srun_is_alone(monkeypatch: pytest.MonkeyPatch) ->
 def test_one_process_of_torchrun_is_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     say(monkeypatch, {**TORCHRUN, "WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"})
     assert launched() is None
-    (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=CPU)
-    assert found["processes"] == 1
+    (result,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=CPU)
+    assert result["processes"] == 1
 
 
 def test_nodes_with_different_numbers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def test_accuracy_is_averaged_over_classes_batch_by_batch_or_over_all(classes: i
     whole = class_averaged_accuracy(scores, labels, mask, None)
     assert float(whole) == pytest.approx(literal_accuracy(scores, labels, mask), abs=1e-6)
     parts = [slice(first, first + 4) for first in (0, 4, 8)]
-    each = [literal_accuracy(scores[one], labels[one], mask[one]) for one in parts]
+    each = [literal_accuracy(scores[part], labels[part], mask[part]) for part in parts]
     assert float(class_averaged_accuracy(scores, labels, mask, 4)) == pytest.approx(sum(each) / 3, abs=1e-6)
     assert class_averaged_accuracy(scores, labels, mask, 2).isfinite()
     assert torch.equal(class_averaged_accuracy(scores, labels, mask), whole)  # 11 graphs are less than a batch of 128

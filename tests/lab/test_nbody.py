@@ -22,7 +22,7 @@ from tests.lab.nbody_cases import EXAMPLES, NAMES, Few, particles
 
 
 def in_double(examples: Examples) -> list[torch.Tensor]:
-    return [one.double() for one in examples.inputs]
+    return [tensor.double() for tensor in examples.inputs]
 
 
 def losses_with(**changes: float) -> tuple[float, float]:
@@ -50,9 +50,9 @@ def test_noise_is_on_positions_and_velocities_and_distances_follow() -> None:
     noisy = NBody().disturbed(many, 0.1, torch.Generator().manual_seed(0))
     position, velocity, pairs = noisy.inputs
     moved = [new - old for new, old in zip((position, velocity), many.inputs[:2], strict=True)]
-    for one in moved:
-        assert one.mean().abs() < 0.002
-        assert abs(one.std() - 0.1) < 0.002
+    for noise in moved:
+        assert noise.mean().abs() < 0.002
+        assert abs(noise.std() - 0.1) < 0.002
     assert (moved[0] * moved[1]).mean().abs() < 0.0002
     torch.testing.assert_close(pairs[..., 1], torch.cdist(position, position).square(), rtol=1e-4, atol=1e-3)
     assert pairs[..., 0].equal(many.inputs[2][..., 0])
@@ -87,7 +87,7 @@ def test_calm_systems_are_those_that_are_not_chaotic(monkeypatch: pytest.MonkeyP
     chaotic = {"train": torch.tensor([True]), "test": torch.tensor([False, True, False])}
     monkeypatch.setattr("probsym.lab.recipes.nbody.nbody_chaos", lambda show: chaotic)
     parts = NBody().test_parts()
-    assert {name: one.tolist() for name, one in parts.items()} == {"calm": [True, False, True]}
+    assert {name: part.tolist() for name, part in parts.items()} == {"calm": [True, False, True]}
 
 
 def test_there_is_a_recipe_for_every_base_and_method() -> None:
@@ -103,8 +103,8 @@ def test_models_follow_permutations_and_rigid_motions(name: str) -> None:
     model = recipe.build(replace(recipe.settings, samples=2, eval_samples=2)).double().eval()
     assert isinstance(model, Symmetrized)
     few = EXAMPLES.take(slice(0, 3))
-    found = testing.assert_equivariant(model, *in_double(few), tolerance=1e-8)
-    assert found.unclear < found.draws
+    equivariance = testing.assert_equivariant(model, *in_double(few), tolerance=1e-8)
+    assert equivariance.unclear < equivariance.draws
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -124,7 +124,7 @@ def test_outputs_are_positions(name: str) -> None:
 
 
 def test_the_egnn_is_there_to_compare_with(tmp_path: Path) -> None:
-    recipe = replace(next(one for one in RECIPES if one.name == "nbody/egnn"), task=Few)
+    recipe = replace(next(recipe for recipe in RECIPES if recipe.name == "nbody/egnn"), task=Few)
     engine = make_engine(recipe, replace(recipe.settings, epochs=30, batch_size=4), make_fabric(Options("cpu")))
     training = Training(engine, recipe, 0, tmp_path)
     training.run()
@@ -138,8 +138,8 @@ def test_parameters_are_those_of_the_paper() -> None:
         ("nbody/gnn-ga", 92_103, 0),
     ):
         model = NAMES[name].build(NAMES[name].settings)
-        assert sum(one.numel() for one in model.base.parameters()) == base
-        assert sum(one.numel() for one in model.sampler.parameters()) == sampler
+        assert sum(parameter.numel() for parameter in model.base.parameters()) == base
+        assert sum(parameter.numel() for parameter in model.sampler.parameters()) == sampler
 
 
 def test_transformers_predict_displacements_that_are_added_after_the_average() -> None:
@@ -224,9 +224,9 @@ def test_runs_are_trained_and_tested(name: str, tmp_path: Path, monkeypatch: pyt
     noise = Symmetrized.noise
 
     def noted(model: Symmetrized, *inputs: torch.Tensor, **options: object) -> object:
-        found = noise(model, *inputs, **options)
-        drawn.append(found.draws())
-        return found
+        new_noise = noise(model, *inputs, **options)
+        drawn.append(new_noise.draws())
+        return new_noise
 
     monkeypatch.setattr(Symmetrized, "noise", noted)
     metrics = Training(engine, recipe, 0, tmp_path).run()
@@ -260,8 +260,8 @@ def small_engine(name: str) -> Engine:
 def test_nothing_in_a_training_step_waits_for_a_gpu(name: str) -> None:
     engine, index = small_engine(name), torch.arange(4)
     with no_host_waits():
-        found = engine.train_step(index, 0, 0)
-    assert found.isfinite().all()
+        losses = engine.train_step(index, 0, 0)
+    assert losses.isfinite().all()
 
 
 @pytest.mark.parametrize("name", ["nbody/gnn-fa", "nbody/transformer-fa"])
@@ -281,9 +281,9 @@ def test_losses_of_a_step_compile_in_one_graph() -> None:
     noise = engine._noise(batch)
     wanted = engine._losses(batch, noise, batch.targets)
     torch._dynamo.reset()
-    found = torch.compile(engine._losses, backend="aot_eager", fullgraph=True)(batch, noise, batch.targets)
-    found[0].backward()
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    losses = torch.compile(engine._losses, backend="aot_eager", fullgraph=True)(batch, noise, batch.targets)
+    losses[0].backward()
+    torch.testing.assert_close(losses, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_data_are_simulated_once_with_progress(

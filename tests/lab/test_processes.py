@@ -40,7 +40,7 @@ def srun(*words: str) -> list[tuple[int, str, str]]:
     common = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "1", "SLURM_NNODES": "2"}
     common |= {"SLURM_JOB_ID": "1", "SLURM_NODELIST": "127.0.0.1", "SLURM_LOCALID": "0"}
     common |= {"MASTER_PORT": str(free_port())}
-    places = [{**common, "SLURM_PROCID": one, "SLURM_NODEID": one} for one in ("0", "1")]
+    places = [{**common, "SLURM_PROCID": number, "SLURM_NODEID": number} for number in ("0", "1")]
     return finish([[*PROGRAM, *words]] * 2, places)
 
 
@@ -49,9 +49,9 @@ def outcome(folder: Path, recipe: Recipe = WEIGHTED) -> Outcome:
     return json.loads((place / "result.json").read_text()), load_checkpoint(place / "checkpoint.pt")
 
 
-def assert_as_one(found: Outcome, alone: Outcome) -> None:
+def assert_as_one(together: Outcome, alone: Outcome) -> None:
     """Losses, weights, statistics and metrics."""
-    (result, state), (expected, wanted) = found, alone
+    (result, state), (expected, wanted) = together, alone
     assert len(state["curve"]) == len(wanted["curve"]) == 3
     for ours, theirs in zip(state["curve"], wanted["curve"], strict=True):
         for name in ("train_loss", "train_total", "valid_loss"):
@@ -84,9 +84,9 @@ def test_a_run_goes_on_under_torchrun_after_one_process_of_ours_died(
     assert (first[0], second[0]) == (0, 0), first[2] + second[2]
     assert "test_loss" in first[1]
     assert "test_loss" not in second[1]
-    result, _ = found = outcome(tmp_path)
+    result, _ = resumed = outcome(tmp_path)
     assert result["processes"] == 4
-    assert_as_one(found, alone)
+    assert_as_one(resumed, alone)
 
 
 @IN_CI

@@ -19,9 +19,9 @@ def printed(terminal: bool, total: int) -> str:
 
 
 def test_a_terminal_sees_a_bar_with_the_time_left() -> None:
-    found = printed(terminal=True, total=50)
+    screen = printed(terminal=True, total=50)
     for text in ("some/recipe seed 3", "━", "50/50", "loss 0.020", "0:00:00", "\x1b["):
-        assert text in found
+        assert text in screen
 
 
 def test_a_bar_is_shown_before_anything_is_known() -> None:

@@ -37,9 +37,9 @@ KEYS = ("epochs", "batch_size", "learning_rate", "decoupled", "warmup_epochs", "
 )
 def test_values_are_converted_to_their_type(pair: str, value: object) -> None:
     changed = Settings(clip=0.1).changed([pair])
-    found = getattr(changed, pair.partition("=")[0])
-    assert found == value
-    assert type(found) is type(value)
+    actual = getattr(changed, pair.partition("=")[0])
+    assert actual == value
+    assert type(actual) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_known_names_are_found_and_others_come_with_the_nearest() -> None:
 
 
 def test_names_with_stars_stand_for_all_that_fit() -> None:
-    found = [one.name for one in matching(["demo/*", "demo/mlp-ps", "exp/gin"], RECIPES, "recipe")]
-    assert found == ["demo/mlp-ps", "demo/mlp-ga", "demo/mlp-canonical", "exp/gin"]
+    names = [recipe.name for recipe in matching(["demo/*", "demo/mlp-ps", "exp/gin"], RECIPES, "recipe")]
+    assert names == ["demo/mlp-ps", "demo/mlp-ga", "demo/mlp-canonical", "exp/gin"]
     for name in ("nothing/*", "demo/mlp-p"):
         with pytest.raises(RecipeError):
             matching([name], RECIPES, "recipe")

@@ -45,11 +45,11 @@ def test_every_recipe_runs_on_four_real_graphs(name: str) -> None:
     few = examples_of(task, ranks=row.endswith("fa"))
     options = {"index": few.ids} if row.endswith("fixed-noise") else {}
     with torch.no_grad():
-        found = model(*few.inputs, mask=few.mask, **options)
-    assert found.shape == ((4,) if isinstance(recipe, Recipe) else (4, 10))
-    assert found.isfinite().all()
+        output = model(*few.inputs, mask=few.mask, **options)
+    assert output.shape == ((4,) if isinstance(recipe, Recipe) else (4, 10))
+    assert output.isfinite().all()
     if task in ("exp", "graph8c"):
-        assert found.abs().max() <= 1
+        assert output.abs().max() <= 1
     if row.removesuffix("-sum") in ("gin", "gcn"):
         assert not isinstance(model, Symmetrized)
     elif row.endswith("canonical"):
@@ -63,8 +63,8 @@ def test_every_recipe_runs_on_four_real_graphs(name: str) -> None:
 def test_message_passing_alone_does_not_tell_pairs_of_exp_apart(name: str) -> None:
     model, few = RECIPES[name].build(RECIPES[name].settings).eval(), examples_of("exp")
     with torch.no_grad():
-        found = model(*few.inputs, mask=few.mask)
-    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+        output = model(*few.inputs, mask=few.mask)
+    torch.testing.assert_close(output[0], output[1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", ["ga", "fa", "canonical", "ps"])
@@ -74,8 +74,8 @@ def test_methods_are_equivariant(method: str, seed: int) -> None:
     part = METHODS[method].task().load().train.take(slice(0, 10))
     inputs = tuple(x.double() for x in part.inputs)
     generator = torch.Generator().manual_seed(seed)
-    found = testing.assert_equivariant(model, *inputs, mask=part.mask, generator=generator)
-    assert found.unclear < found.draws
+    equivariance = testing.assert_equivariant(model, *inputs, mask=part.mask, generator=generator)
+    assert equivariance.unclear < equivariance.draws
 
 
 def test_fixed_noise_is_not_equivariant() -> None:
@@ -113,10 +113,10 @@ def test_names_are_a_task_and_a_row_and_all_different() -> None:
 
 def test_examples_are_numbered_and_padded_with_zeros() -> None:
     graphs = decorated_cycles(6, 24, torch.Generator().manual_seed(0))
-    found = as_examples(graphs, ranks=True).numbered(100)
-    assert found.ids.tolist() == list(range(100, 106))
-    assert not any(x[~graphs.mask].any() for x in found.inputs)
-    assert found.inputs[2].dtype == torch.float32
+    examples = as_examples(graphs, ranks=True).numbered(100)
+    assert examples.ids.tolist() == list(range(100, 106))
+    assert not any(x[~graphs.mask].any() for x in examples.inputs)
+    assert examples.inputs[2].dtype == torch.float32
     assert len(as_examples(graphs).inputs) == 2
 
 
@@ -145,8 +145,8 @@ def test_every_separation_runs_on_its_own_data(monkeypatch: pytest.MonkeyPatch, 
     recipe = RECIPES[name]
     assert isinstance(recipe, SeparationRecipe)
     small = replace(recipe, models=1, calibrated_models=1, calibrated_draws=20)
-    found = separate(small, 0, torch.device("cpu"))
-    assert all(0 <= value <= separation.RANDOM_PAIRS for value in found.values())
+    counts = separate(small, 0, torch.device("cpu"))
+    assert all(0 <= value <= separation.RANDOM_PAIRS for value in counts.values())
 
 
 @real
@@ -159,9 +159,9 @@ def test_exp_is_split_as_the_paper_does() -> None:
 
 
 def test_settings_of_exp_classify_are_the_papers() -> None:
-    found = RECIPES["exp-classify/mlp-ps"].settings
-    assert (found.epochs, found.batch_size, found.learning_rate, found.samples) == (2000, 100, 1e-3, 10)
-    assert (found.tau, found.entropy, found.noise, found.clip) == (0.01, 0.1, 1.0, 0.1)
+    settings = RECIPES["exp-classify/mlp-ps"].settings
+    assert (settings.epochs, settings.batch_size, settings.learning_rate, settings.samples) == (2000, 100, 1e-3, 10)
+    assert (settings.tau, settings.entropy, settings.noise, settings.clip) == (0.01, 0.1, 1.0, 0.1)
 
 
 @pytest.mark.parametrize("kind", ["gin-id", "gin", "gcn"])

@@ -53,9 +53,9 @@ def test_results_are_written_read_and_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=f"{path}, which is never overwritten"):
         write_result(tmp_path, result(3, test_accuracy=1.0), curve[:1])
     assert (path.read_bytes(), path.with_suffix(".csv").read_bytes()) == before
-    (found,) = read_results(tmp_path)["exp-classify/mlp-ps"]
-    assert found.pop(TABLE) == hashlib.sha256(before[1]).hexdigest()
-    assert found == result(3, test_accuracy=99.5)
+    (content,) = read_results(tmp_path)["exp-classify/mlp-ps"]
+    assert content.pop(TABLE) == hashlib.sha256(before[1]).hexdigest()
+    assert content == result(3, test_accuracy=99.5)
 
 
 def test_all_seeds_are_read_and_other_files_passed_over(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_all_seeds_are_read_and_other_files_passed_over(tmp_path: Path) -> None:
     write_result(tmp_path, result(0, "exp/gin"))
     (tmp_path / "benchmark.json").write_text('{"milliseconds": 3}')
     (tmp_path / "list.json").write_text("[1]")
-    found = read_results(tmp_path)
-    assert [one["seed"] for one in found["exp-classify/mlp-ps"]] == [0, 1]
-    assert set(found) == {"exp-classify/mlp-ps", "exp/gin"}
+    results = read_results(tmp_path)
+    assert [content["seed"] for content in results["exp-classify/mlp-ps"]] == [0, 1]
+    assert set(results) == {"exp-classify/mlp-ps", "exp/gin"}
     assert read_results(tmp_path / "nowhere") == {}
 
 
@@ -88,16 +88,16 @@ def test_summaries_have_the_mean_and_the_sample_deviation() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 10**400])
 def test_a_mean_with_something_that_is_not_finite_is_not(value: float) -> None:
-    found = summarised([result(0, mse=1.0), result(1, mse=value)], "mse")
-    assert found is not None
-    assert math.isnan(found.mean)
-    assert (found.deviation, found.seeds) == (None, 2)
-    assert spoken_number(found) == "not finite (2 seeds)"
+    summary = summarised([result(0, mse=1.0), result(1, mse=value)], "mse")
+    assert summary is not None
+    assert math.isnan(summary.mean)
+    assert (summary.deviation, summary.seeds) == (None, 2)
+    assert spoken_number(summary) == "not finite (2 seeds)"
 
 
 def test_huge_numbers_have_a_mean_and_a_deviation() -> None:
-    found = summarised([result(0, mse=1e308), result(1, mse=1.5e308)], "mse")
-    assert found == Summary(1.25e308, pytest.approx(0.5e308 / 2**0.5), 2)
+    summary = summarised([result(0, mse=1e308), result(1, mse=1.5e308)], "mse")
+    assert summary == Summary(1.25e308, pytest.approx(0.5e308 / 2**0.5), 2)
 
 
 def test_a_seed_counts_once_by_its_newest_run() -> None:
@@ -108,9 +108,9 @@ def test_a_seed_counts_once_by_its_newest_run() -> None:
 
 def test_precisions_are_kept_with_the_mean() -> None:
     runs = [{**result(seed, mse=1.0), "precision": name} for seed, name in enumerate(("tf32", "32-true", "tf32"))]
-    found = summarised(runs, "mse")
-    assert found == Summary(1.0, 0.0, 3, ("32-true", "tf32"))
-    assert spoken_number(found) == "1 ± 0 (3 seeds, in 32-true and tf32)"
+    summary = summarised(runs, "mse")
+    assert summary == Summary(1.0, 0.0, 3, ("32-true", "tf32"))
+    assert spoken_number(summary) == "1 ± 0 (3 seeds, in 32-true and tf32)"
 
 
 @pytest.mark.parametrize("value", [None, True])
@@ -148,10 +148,10 @@ def test_changed_runs_have_their_own_place(tmp_path: Path) -> None:
 
 def test_a_run_leaves_what_the_design_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROBSYM_COMMIT", "abc123")
-    (found,) = run_quietly(PS, tmp_path / "runs", (4,), changes=["epochs=1"], results=tmp_path / "results")
+    (content,) = run_quietly(PS, tmp_path / "runs", (4,), changes=["epochs=1"], results=tmp_path / "results")
     folder = tmp_path / "runs" / PS.name / "seed-4"
     written = json.loads((folder / "result.json").read_text())
-    assert written == found == json.loads((tmp_path / "results" / PS.name / "epochs=1" / "seed-4.json").read_text())
+    assert written == content == json.loads((tmp_path / "results" / PS.name / "epochs=1" / "seed-4.json").read_text())
     assert set(FIELDS) <= set(written)
     wanted = {
         "row": PS.name,
@@ -197,8 +197,8 @@ def test_a_kill_while_the_result_is_written_is_not_the_end(tmp_path: Path, monke
         with pytest.raises(SystemExit):
             run_quietly(PS, tmp_path, changes=["epochs=1"])
     assert not (tmp_path / PS.name / "seed-0" / "result.json").exists()
-    (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], resume=True)
-    assert found["metrics"]["test_accuracy"] >= 0
+    (content,) = run_quietly(PS, tmp_path, changes=["epochs=1"], resume=True)
+    assert content["metrics"]["test_accuracy"] >= 0
 
 
 def test_other_settings_are_not_passed_off_as_the_finished_run(tmp_path: Path) -> None:
@@ -208,20 +208,20 @@ def test_other_settings_are_not_passed_off_as_the_finished_run(tmp_path: Path) -
 
 
 def test_separation_leaves_a_result_too(tmp_path: Path) -> None:
-    (found,) = run_quietly(SEPARATION, tmp_path)
-    assert found["metrics"]["pairs"] == 4
-    assert found == json.loads((tmp_path / SEPARATION.name / "seed-0" / "result.json").read_text())
-    assert set(FIELDS) - {"train_size", "test_size"} <= set(found)
+    (content,) = run_quietly(SEPARATION, tmp_path)
+    assert content["metrics"]["pairs"] == 4
+    assert content == json.loads((tmp_path / SEPARATION.name / "seed-0" / "result.json").read_text())
+    assert set(FIELDS) - {"train_size", "test_size"} <= set(content)
 
 
 def test_where_a_number_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PROBSYM_COMMIT", raising=False)
     words = ["/usr/bin/probsym", "train", "exp/gin", "--out", "somewhere", "--seed", "1", "--results", "there"]
     monkeypatch.setattr(sys, "argv", words)
-    found = provenance(torch.device("cpu"))
-    assert found["command"] == "probsym train exp/gin --seed 1"
-    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?|unknown", found["commit"])
-    assert found["hardware"].endswith("cores")
+    origin = provenance(torch.device("cpu"))
+    assert origin["command"] == "probsym train exp/gin --seed 1"
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?|unknown", origin["commit"])
+    assert origin["hardware"].endswith("cores")
     monkeypatch.setattr(sys, "argv", ["script.py", "--set", "epochs=1"])
     assert provenance(torch.device("cpu"))["command"] == "python script.py --set epochs=1"
 
@@ -240,8 +240,8 @@ def test_the_commit_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_precision_is_kept_with_the_result(tmp_path: Path) -> None:
-    (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=CPU)
-    assert found["precision"] == "32-true"
+    (content,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=CPU)
+    assert content["precision"] == "32-true"
 
 
 def test_curves_come_back(tmp_path: Path) -> None:

@@ -35,13 +35,13 @@ def finished(folder: Path, name: str = PS.name) -> tuple[dict[str, Any], dict[st
     return load_checkpoint(place / "checkpoint.pt"), json.loads((place / "result.json").read_text())
 
 
-def assert_same_run(one: Path, other: Path, name: str = PS.name) -> None:
-    (state, result), (wanted, reference) = finished(one, name), finished(other, name)
+def assert_same_run(interrupted: Path, whole: Path, name: str = PS.name) -> None:
+    (state, result), (wanted, reference) = finished(interrupted, name), finished(whole, name)
     for part in ("model", "optimiser", "best", "curve", "step", "loss"):
         assert_same(state[part], wanted[part])
     assert metrics_of(result) == metrics_of(reference)
-    lines = [(folder / name / "seed-0" / "curve.csv").read_text().splitlines() for folder in (one, other)]
-    first, second = ([line.rpartition(",")[0] for line in found] for found in lines)
+    lines = [(folder / name / "seed-0" / "curve.csv").read_text().splitlines() for folder in (interrupted, whole)]
+    first, second = ([line.rpartition(",")[0] for line in curve] for curve in lines)
     assert first == second
     assert len(first) == 16
 
@@ -59,16 +59,16 @@ def test_ten_kills_change_nothing(runs: tuple[Path, dict[str, Any]]) -> None:
 
 def test_dropout_takes_part(runs: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = runs
-    (one, _), (other, _) = (finished(folder / "whole", name) for name in (PS.name, DROPOUT.name))
-    assert without_time(one["curve"]) != without_time(other["curve"])
+    (plain, _), (dropping, _) = (finished(folder / "whole", name) for name in (PS.name, DROPOUT.name))
+    assert without_time(plain["curve"]) != without_time(dropping["curve"])
 
 
 def test_a_kill_while_writing_leaves_the_checkpoint_before(runs: tuple[Path, dict[str, Any]]) -> None:
     folder, report = runs
-    found = report["writing"]
-    assert found["before"] > 0
-    assert found["middle"] == found["move"] == [-9, found["before"]]
-    assert found["end"] == 0
+    writing = report["writing"]
+    assert writing["before"] > 0
+    assert writing["middle"] == writing["move"] == [-9, writing["before"]]
+    assert writing["end"] == 0
     assert_same_run(folder / "writing", folder / "whole")
 
 

@@ -37,9 +37,9 @@ def test_unknown_precisions_are_refused(precision: str) -> None:
 
 def test_mixed_precision_trains(tmp_path: Path) -> None:
     options = replace(CPU, precision="bf16-mixed")
-    (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=options)
-    assert found["precision"] == "bf16-mixed"
-    assert found["metrics"]["test_loss"] > 0
+    (result,) = run_quietly(PS, tmp_path, changes=["epochs=1"], options=options)
+    assert result["precision"] == "bf16-mixed"
+    assert result["metrics"]["test_loss"] > 0
 
 
 @pytest.mark.parametrize(("precision", "trained"), [("32-true", "highest"), ("tf32", "high"), ("bf16-mixed", "high")])
@@ -74,13 +74,13 @@ def test_a_run_goes_on_in_no_other_precision(tmp_path: Path) -> None:
 
 
 def test_another_run_into_the_same_folder_is_refused(tmp_path: Path) -> None:
-    (found,) = run_quietly(PS, tmp_path, changes=["epochs=1"])
+    (result,) = run_quietly(PS, tmp_path, changes=["epochs=1"])
     path = tmp_path / PS.name / "seed-0" / "result.json"
     before = path.read_bytes()
     with pytest.raises(RunError, match=f"{path.parent} to be empty, or to resume"):
         run_quietly(PS, tmp_path, changes=["epochs=1"])
     (again,) = run_quietly(PS, tmp_path, changes=["epochs=1"], resume=True)
-    assert again == found
+    assert again == result
     assert path.read_bytes() == before
 
 
@@ -106,13 +106,13 @@ def test_a_file_where_a_folder_should_be_is_a_typed_error(tmp_path: Path) -> Non
 
 
 def test_a_finished_run_is_read_and_loaded(tmp_path: Path) -> None:
-    (found,) = run_quietly(PS, tmp_path, changes=["epochs=2"])
+    (result,) = run_quietly(PS, tmp_path, changes=["epochs=2"])
     folder = tmp_path / PS.name / "seed-0"
-    assert read_run(folder) == found
+    assert read_run(folder) == result
     engine = load_run(folder, PS, CPU)
     assert engine.settings.epochs == 2
     assert engine.evaluate(engine.data.test, 0, "test")["loss"] == pytest.approx(
-        metrics_of(found)["test_loss"], abs=1e-6
+        metrics_of(result)["test_loss"], abs=1e-6
     )
 
 
@@ -182,8 +182,8 @@ def test_more_than_a_machine_can_do_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["RunError", "NonFiniteError", "WriteError"])
 def test_errors_of_processes_are_not_wrapped_twice(name: str) -> None:
-    found = _same_error(f"probsym.errors.{name}: Expected one: two (got three)")
-    assert type(found).__name__ == name
-    assert str(found) == "Expected one: two (got three)"
+    error = _same_error(f"probsym.errors.{name}: Expected one: two (got three)")
+    assert type(error).__name__ == name
+    assert str(error) == "Expected one: two (got three)"
     assert str(_same_error("ValueError: no")) == "ValueError: no"
     assert type(_same_error("annotations: no")) is RunError

@@ -46,34 +46,34 @@ def build_always_dropout(settings: Settings) -> nn.Module:
 
 
 ALWAYS_DROPOUT = Recipe("tiny/always-dropout", Tiny, build_always_dropout, SETTINGS)
-both_generators = pytest.mark.parametrize("recipe", [PS, ALWAYS_DROPOUT], ids=lambda one: one.name)
+both_generators = pytest.mark.parametrize("recipe", [PS, ALWAYS_DROPOUT], ids=lambda recipe: recipe.name)
 
 
 def test_purposes_counts_and_seeds_have_different_seeds() -> None:
-    found = {derived(s, p, c) for s in range(20) for p in ("order", "draws", "initialisation") for c in range(20)}
-    assert len(found) == 20 * 3 * 20
-    assert all(0 <= one < 2**63 for one in found)
+    seeds = {derived(s, p, c) for s in range(20) for p in ("order", "draws", "initialisation") for c in range(20)}
+    assert len(seeds) == 20 * 3 * 20
+    assert all(0 <= seed < 2**63 for seed in seeds)
     assert derived(0, "order") == derived(0, "order", 0)
     assert derived(1, "draws", 11) != derived(11, "draws", 1)
 
 
 def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
-    one, other = (training_of(tmp_path / name) for name in "ab")
+    first, second = (training_of(tmp_path / name) for name in "ab")
     torch.rand(5)  # nothing that others draw matters
-    metrics, again = one.run(), other.run()
+    metrics, again = first.run(), second.run()
     assert metrics_of({"metrics": metrics}) == metrics_of({"metrics": again})
-    assert without_time(one.progress.curve) == without_time(other.progress.curve)
-    assert_same(one.engine.state(), other.engine.state())
+    assert without_time(first.progress.curve) == without_time(second.progress.curve)
+    assert_same(first.engine.state(), second.engine.state())
 
 
 def test_another_seed_changes_weights_order_and_draws() -> None:
     engine = engine_of()
     assert not torch.equal(engine.order(0, 0), engine.order(1, 0))
     assert not torch.equal(engine.order(0, 0), engine.order(0, 1))
-    one, other = (initial_weights(PS, SETTINGS, seed)["base.layers.0.weight"] for seed in (0, 1))
-    assert not torch.equal(one, other)
-    found = [engine.evaluate(engine.data.valid, seed, "validation")["loss"] for seed in (0, 1, 0)]
-    assert found[0] == found[2] != found[1]
+    first, second = (initial_weights(PS, SETTINGS, seed)["base.layers.0.weight"] for seed in (0, 1))
+    assert not torch.equal(first, second)
+    losses = [engine.evaluate(engine.data.valid, seed, "validation")["loss"] for seed in (0, 1, 0)]
+    assert losses[0] == losses[2] != losses[1]
 
 
 def test_the_order_of_batches_does_not_depend_on_the_draws() -> None:
@@ -96,30 +96,30 @@ def test_draws_of_a_step_do_not_depend_on_the_steps_before() -> None:
             engine.evaluate(engine.data.valid, 0, "validation")
         return engine.train_step(engine.order(0, 0)[0], 0, 5).clone()
 
-    one, other = engine_of(), engine_of()
-    other.model.load_state_dict(one.model.state_dict())
-    assert torch.equal(loss(one, 0), loss(other, 2))
+    first, second = engine_of(), engine_of()
+    second.model.load_state_dict(first.model.state_dict())
+    assert torch.equal(loss(first, 0), loss(second, 2))
 
 
 @both_generators
 def test_every_seed_and_step_has_random_numbers_of_its_own(recipe: Recipe) -> None:
     engine = engine_of(recipe)
-    weights = {name: one.clone() for name, one in engine.model.state_dict().items()}
-    index, found = engine.order(0, 0)[0], []
+    weights = {name: tensor.clone() for name, tensor in engine.model.state_dict().items()}
+    index, losses = engine.order(0, 0)[0], []
     for seed, step in ((0, 0), (0, 1), (1, 0), (0, 0)):
         engine.start(weights)
-        found.append(engine.train_step(index, seed, step)[1].item())
-    assert found[0] == found[-1]
-    assert len(set(found)) == 3
+        losses.append(engine.train_step(index, seed, step)[1].item())
+    assert losses[0] == losses[-1]
+    assert len(set(losses)) == 3
 
 
 @both_generators
 def test_every_seed_purpose_and_count_is_evaluated_with_random_numbers_of_its_own(recipe: Recipe) -> None:
     engine = engine_of(recipe)
     calls = ((0, "validation", 0), (1, "validation", 0), (0, "test", 0), (0, "validation", 1), (0, "validation", 0))
-    found = [engine.evaluate(engine.data.valid, *call)["loss"] for call in calls]
-    assert found[0] == found[-1]
-    assert len(set(found)) == 4
+    losses = [engine.evaluate(engine.data.valid, *call)["loss"] for call in calls]
+    assert losses[0] == losses[-1]
+    assert len(set(losses)) == 4
 
 
 def test_a_run_evaluates_every_epoch_and_every_repeated_test_anew(
@@ -152,7 +152,7 @@ def test_the_callers_random_numbers_are_untouched(tmp_path: Path) -> None:
 def test_several_seeds_in_one_process_are_as_separate_runs(tmp_path: Path) -> None:
     together = run_quietly(PS, tmp_path / "together", (0, 1))
     apart = [run_quietly(PS, tmp_path / "apart", (seed,))[0] for seed in (1, 0)][::-1]
-    assert [metrics_of(one) for one in together] == [metrics_of(one) for one in apart]
+    assert [metrics_of(result) for result in together] == [metrics_of(result) for result in apart]
     for seed in (0, 1):
         states = [
             torch.load(tmp_path / name / PS.name / f"seed-{seed}" / "checkpoint.pt") for name in ("together", "apart")
@@ -161,14 +161,14 @@ def test_several_seeds_in_one_process_are_as_separate_runs(tmp_path: Path) -> No
 
 
 def test_dropout_follows_the_seed_too(tmp_path: Path) -> None:
-    one, other = training_of(tmp_path / "a", DROPOUT), training_of(tmp_path / "b", DROPOUT)
-    one.run()
+    first, second = training_of(tmp_path / "a", DROPOUT), training_of(tmp_path / "b", DROPOUT)
+    first.run()
     torch.rand(5)
-    other.run()
-    assert without_time(one.progress.curve) == without_time(other.progress.curve)
+    second.run()
+    assert without_time(first.progress.curve) == without_time(second.progress.curve)
 
 
-@pytest.mark.parametrize("recipe", [PS, DROPOUT], ids=lambda one: one.name)
+@pytest.mark.parametrize("recipe", [PS, DROPOUT], ids=lambda recipe: recipe.name)
 def test_what_comes_before_in_the_process_does_not_matter(tmp_path: Path, recipe: Recipe) -> None:
     (alone,) = run_quietly(recipe, tmp_path / "alone", (1,))
     _, second = run_quietly(recipe, tmp_path / "second", (0, 1))

@@ -71,12 +71,12 @@ def graph(examples: Examples, i: int) -> networkx.Graph:
 
 @pytest.mark.parametrize("count", [2, 9, 600])
 def test_all_pairs_are_counted_as_by_brute_force(count: int) -> None:
-    found = torch.randint(3, (3, count, 2), generator=torch.Generator().manual_seed(0)).float()
+    answers = torch.randint(3, (3, count, 2), generator=torch.Generator().manual_seed(0)).float()
     together = torch.ones(count, count, dtype=torch.bool).triu(1)
     pairs = None
-    for one in found:
-        pairs = close_pairs(one, pairs, 1.5)
-        together &= (one.unsqueeze(0) - one.unsqueeze(1)).abs().sum(-1) <= 1.5
+    for answer in answers:
+        pairs = close_pairs(answer, pairs, 1.5)
+        together &= (answer.unsqueeze(0) - answer.unsqueeze(1)).abs().sum(-1) <= 1.5
         assert torch.equal(pairs, together.nonzero())
 
 
@@ -117,9 +117,9 @@ def test_relabelled_graphs_are_isomorphic_and_padded_alike() -> None:
 
 def test_relabelling_depends_on_the_seed_alone() -> None:
     examples = separation_graphs()
-    one, same, other = (relabel(examples, seed).inputs[1] for seed in (0, 0, 1))
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
+    first, same, second = (relabel(examples, seed).inputs[1] for seed in (0, 0, 1))
+    assert torch.equal(first, same)
+    assert not torch.equal(first, second)
 
 
 def test_nodes_stay_real_where_padding_comes_first() -> None:
@@ -138,26 +138,26 @@ def test_nodes_stay_real_where_padding_comes_first() -> None:
 
 
 def test_message_passing_separates_neither_pairs_nor_controls() -> None:
-    found = counted(gin)
-    assert found["pairs"] == found["not_separated"] == found["not_separated_calibrated"] == 4
-    assert found["controls"] == 8
-    assert found["control_separated"] == found["control_separated_calibrated"] == 0
+    counts = counted(gin)
+    assert counts["pairs"] == counts["not_separated"] == counts["not_separated_calibrated"] == 4
+    assert counts["controls"] == 8
+    assert counts["control_separated"] == counts["control_separated_calibrated"] == 0
 
 
 def test_an_invariant_that_tells_graphs_apart_separates_all_pairs_and_no_control() -> None:
-    found = counted(spectrum)
-    assert found["not_separated"] == found["not_separated_calibrated"] == 0
-    assert found["control_separated"] == found["control_separated_calibrated"] == 0
+    counts = counted(spectrum)
+    assert counts["not_separated"] == counts["not_separated_calibrated"] == 0
+    assert counts["control_separated"] == counts["control_separated_calibrated"] == 0
 
 
 def test_draws_seem_to_separate_a_graph_from_itself_until_they_are_tested() -> None:
     """Of 20 calibrated counts at the level 0.05 about one errs; by the paper's protocol all do."""
     recipe = replace(SEPARATION, build=first_edge, models=4, calibrated_models=2, calibrated_draws=200)
-    found = [separate(recipe, seed, CPU) for seed in range(20)]
-    assert min(one["control_separated"] for one in found) >= 5
-    assert max(one["not_separated"] for one in found) <= 2
-    assert sum(one["control_separated_calibrated"] > 0 for one in found) <= 3
-    assert sum(one["not_separated_calibrated"] < 4 for one in found) <= 3
+    by_seed = [separate(recipe, seed, CPU) for seed in range(20)]
+    assert min(counts["control_separated"] for counts in by_seed) >= 5
+    assert max(counts["not_separated"] for counts in by_seed) <= 2
+    assert sum(counts["control_separated_calibrated"] > 0 for counts in by_seed) <= 3
+    assert sum(counts["not_separated_calibrated"] < 4 for counts in by_seed) <= 3
 
 
 def test_one_model_that_separates_is_enough() -> None:
@@ -173,10 +173,10 @@ def test_one_model_that_separates_is_enough() -> None:
         return made[-1]
 
     examples = separation_graphs()
-    first, copies = (one.inputs[1][:, 0, 1] for one in (examples, relabel(examples, 0)))
-    found = counted(build)
-    assert found["control_separated"] == found["control_separated_calibrated"] == int((first != copies).sum()) > 0
-    assert found["not_separated"] == int((first[::2] == first[1::2]).sum()) < 4
+    first, copies = (graphs.inputs[1][:, 0, 1] for graphs in (examples, relabel(examples, 0)))
+    counts = counted(build)
+    assert counts["control_separated"] == counts["control_separated_calibrated"] == int((first != copies).sum()) > 0
+    assert counts["not_separated"] == int((first[::2] == first[1::2]).sum()) < 4
 
 
 @pytest.mark.parametrize(("share", "separated"), [(0.9, True), (1.1, False)])
@@ -185,23 +185,23 @@ def test_the_level_is_divided_among_pairs_and_models(
 ) -> None:
     """4 pairs or 8 controls, under 2 models each."""
 
-    def compare(one: Moments, other: Moments) -> Tensor:
-        count = len(one.mean)
+    def compare(first: Moments, second: Moments) -> Tensor:
+        count = len(first.mean)
         return torch.full((count,), share * SEPARATION.level / (2 * count), dtype=torch.float64)
 
     monkeypatch.setattr("probsym.lab.separation.compare", compare)
-    found = counted(gin)
-    assert found["not_separated_calibrated"] == (0 if separated else 4)
-    assert found["control_separated_calibrated"] == (8 if separated else 0)
+    counts = counted(gin)
+    assert counts["not_separated_calibrated"] == (0 if separated else 4)
+    assert counts["control_separated_calibrated"] == (8 if separated else 0)
 
 
 def test_all_pairs_and_named_sets_are_reported() -> None:
     both = {"one": torch.tensor([[0, 1]]), "two": torch.tensor([[0, 2], [2, 3]])}
-    found = counted(gin, pairs=lambda examples: None, calibrated_pairs=lambda examples: both)
-    assert found["pairs"] == 28
-    assert found["calibrated_pairs"] == 3
-    assert found["not_separated_calibrated_one"] == 1
-    assert found["not_separated_calibrated"] == sum(found[f"not_separated_calibrated_{name}"] for name in both)
+    counts = counted(gin, pairs=lambda examples: None, calibrated_pairs=lambda examples: both)
+    assert counts["pairs"] == 28
+    assert counts["calibrated_pairs"] == 3
+    assert counts["not_separated_calibrated_one"] == 1
+    assert counts["not_separated_calibrated"] == sum(counts[f"not_separated_calibrated_{name}"] for name in both)
 
 
 def test_the_same_seed_counts_the_same_and_leaves_others_random_numbers() -> None:
@@ -212,8 +212,8 @@ def test_the_same_seed_counts_the_same_and_leaves_others_random_numbers() -> Non
 
 def test_models_are_all_different_and_in_evaluation_mode() -> None:
     made = list(models(replace(SEPARATION, models=3), 0, CPU))
-    assert not any(one.training for one in made)
-    firsts = [next(one.parameters()) for one in made]
+    assert not any(model.training for model in made)
+    firsts = [next(model.parameters()) for model in made]
     assert all(not torch.equal(a, b) for a, b in itertools.combinations(firsts, 2))
     (again,) = models(replace(SEPARATION, models=1), 0, CPU)
     assert torch.equal(next(again.parameters()), firsts[0])
@@ -225,15 +225,15 @@ def test_outputs_do_not_depend_on_how_many_go_at_once(monkeypatch: pytest.Monkey
     assert whole.shape == (8, 1, 10)
     monkeypatch.setattr("probsym.lab.separation.NUMBERS", 3 * NODES * NODES)
     parts = list(outputs(model, examples, 1, torch.Generator()))
-    assert [len(one) for one in parts] == [3, 3, 2]
+    assert [len(part) for part in parts] == [3, 3, 2]
     torch.testing.assert_close(torch.cat(parts), whole)
 
 
 def test_every_draw_has_an_output() -> None:
     examples = separation_graphs()
-    (found,) = outputs(first_edge(Settings()), examples, 7, torch.Generator().manual_seed(0))
-    assert found.shape == (8, 7, 1)
-    assert set(found.flatten().tolist()) == {0.0, 1.0}
+    (output,) = outputs(first_edge(Settings()), examples, 7, torch.Generator().manual_seed(0))
+    assert output.shape == (8, 7, 1)
+    assert set(output.flatten().tolist()) == {0.0, 1.0}
 
 
 def test_progress_is_told() -> None:
@@ -249,9 +249,9 @@ def test_changed_settings_reach_the_model(tmp_path: Path) -> None:
         seen.append(settings)
         return first_edge(settings)
 
-    (found,) = run_quietly(replace(SEPARATION, build=build), tmp_path, changes=["samples=3", "eval_samples=4"])
-    assert found["changed"] == {"samples": 3, "eval_samples": 4}
-    assert {(one.samples, one.eval_samples) for one in seen} == {(3, 4)}
+    (result,) = run_quietly(replace(SEPARATION, build=build), tmp_path, changes=["samples=3", "eval_samples=4"])
+    assert result["changed"] == {"samples": 3, "eval_samples": 4}
+    assert {(settings.samples, settings.eval_samples) for settings in seen} == {(3, 4)}
 
 
 # the recipes
@@ -265,11 +265,11 @@ def test_pairs_of_graph8c_are_those_of_colour_refinement_and_fixed_random_ones()
     examples = recipe.load()
     assert examples.size == 11117
     assert recipe.pairs(examples) is None
-    found, again = (recipe.calibrated_pairs(examples) for _ in range(2))
-    assert {name: len(one) for name, one in found.items()} == {"wl": 312, "random": 10_000}
-    assert all(torch.equal(found[name], again[name]) for name in found)
-    assert (found["random"][:, 0] != found["random"][:, 1]).all()
-    first, second = (examples.inputs[1][found["wl"][:, i]].sum(-1).sort(-1).values for i in (0, 1))
+    sets, again = (recipe.calibrated_pairs(examples) for _ in range(2))
+    assert {name: len(pairs) for name, pairs in sets.items()} == {"wl": 312, "random": 10_000}
+    assert all(torch.equal(sets[name], again[name]) for name in sets)
+    assert (sets["random"][:, 0] != sets["random"][:, 1]).all()
+    first, second = (examples.inputs[1][sets["wl"][:, i]].sum(-1).sort(-1).values for i in (0, 1))
     assert torch.equal(first, second)
 
 

@@ -27,7 +27,9 @@ BESIDES |= {f"{task}/{kind}-sum" for task in ("exp", "graph8c") for kind in ("gi
 BESIDES |= {"nbody/transformer-fa", "nbody/transformer-from-haar", "nbody/gnn-from-haar", "nbody/gnn-ps-best"}
 BESIDES |= {f"nbody/{base}-{method}-motion" for base in ("transformer", "gnn") for method in ("ga", "ps")}
 BESIDES |= {f"nbody/staged-gnn-{method}" for method in ("ga", "ps")}
-BESIDES |= {f"acetylacetone/transformer-{one}" for one in ("augmented", "ga", "fa", "canonical", "ps", "quadrature")}
+BESIDES |= {
+    f"acetylacetone/transformer-{method}" for method in ("augmented", "ga", "fa", "canonical", "ps", "quadrature")
+}
 IMAGES = ("pattern/", "peptides-func/", "peptides-struct/", "pcqm-contact/")
 BESIDES |= {  # the paper has ViT-B only, and pretrained only for molecules; lines of ours have DeiT-Tiny
     name
@@ -56,11 +58,11 @@ def source_rows(number: int) -> list[list[float]]:
     rows = []
     for line in body.split("\n")[2:]:
         cells = [re.sub(r"\\pm.*", "", cell.replace(r"\%", "")) for cell in line.split("&")[1:]]
-        found = [
+        matches = [
             re.search(r"(?<![\w~-])\d+\.?\d*(?=[}\s$\\]|$)", re.sub(r"ImageNet-21k|\{2.*", "", cell)) for cell in cells
         ]
-        if any(found) and "arch" not in line and "multicol" not in line and "arrow" not in line:
-            rows.append([float(one.group()) for one in found if one])
+        if any(matches) and "arch" not in line and "multicol" not in line and "arrow" not in line:
+            rows.append([float(match.group()) for match in matches if match])
     return rows
 
 
@@ -146,7 +148,7 @@ def test_a_table_says_which_way_is_better_and_has_both_numbers() -> None:
     text = printed(table(1, results))
     assert "GRAPH8c ↓" in text
     assert "EXP-classify ↑" in text
-    line = next(one for one in text.splitlines() if re.search(r"MLP-PS +│", one))
+    line = next(line for line in text.splitlines() if re.search(r"MLP-PS +│", line))
     assert [cell.strip() for cell in line.split("│")[1:-1]] == ["MLP-PS", "0", "3", "0", "", "100", ""]
     assert "0.5341" in printed(table(4, {}))
     changed = {"nbody/gnn-ps": [{**result(0, "nbody/gnn-ps", test_mse=0.125), "changed": {"epochs": 9}}]}
@@ -173,9 +175,9 @@ def test_a_table_tells_of_rows_that_it_has_no_place_for() -> None:
 def test_counts_stand_beside_their_controls() -> None:
     ours = {"not_separated": 3.0, "control_separated": 7.0}
     ours |= {"not_separated_calibrated": 5.0, "control_separated_calibrated": 1.0}
-    found = controls(1, {"exp/mlp-ps": [result(0, "exp/mlp-ps", **ours)]})
-    assert found is not None
-    line = next(one for one in printed(found).splitlines() if "MLP-PS" in one)
+    counts = controls(1, {"exp/mlp-ps": [result(0, "exp/mlp-ps", **ours)]})
+    assert counts is not None
+    line = next(line for line in printed(counts).splitlines() if "MLP-PS" in line)
     assert [cell.strip() for cell in line.split("│")[1:-1]] == ["MLP-PS", "", "", "", "", "3", "7", "5", "1"]
     assert controls(2, {}) is None
 

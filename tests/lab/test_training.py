@@ -56,17 +56,17 @@ class SometimesBlind(Tiny):
 
     def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
         self.calls += 1
-        found = super().metrics(output, targets)
-        return {name: value * math.nan for name, value in found.items()} if self.calls == 1 else found
+        metrics = super().metrics(output, targets)
+        return {name: value * math.nan for name, value in metrics.items()} if self.calls == 1 else metrics
 
 
 class LossBlind(SometimesBlind):
     """The same, with an accuracy that is a number."""
 
     def metrics(self, output: Tensor, targets: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
-        found = Tiny.metrics(self, output, targets)
+        metrics = Tiny.metrics(self, output, targets)
         self.calls += 1
-        return {**found, "loss": found["loss"] * math.nan} if self.calls == 1 else found
+        return {**metrics, "loss": metrics["loss"] * math.nan} if self.calls == 1 else metrics
 
 
 class Unstable(Tiny):
@@ -77,14 +77,14 @@ class Unstable(Tiny):
 
     def loss(self, output: Tensor, targets: Tensor) -> Tensor:
         self.calls += output.requires_grad
-        found = super().loss(output, targets)
-        return found + math.nan if output.requires_grad and self.calls == 9 else found
+        loss = super().loss(output, targets)
+        return loss + math.nan if output.requires_grad and self.calls == 9 else loss
 
 
 # selection
 
 
-@pytest.mark.parametrize("recipe", [PS, PLAIN, METHODS["canonical"]], ids=lambda one: one.name)
+@pytest.mark.parametrize("recipe", [PS, PLAIN, METHODS["canonical"]], ids=lambda recipe: recipe.name)
 def test_the_test_is_under_the_weights_that_validation_chose(tmp_path: Path, recipe: Recipe) -> None:
     training = training_of(tmp_path, recipe, epochs=6, learning_rate=0.03)
     engine, snapshots = training.engine, []
@@ -97,9 +97,9 @@ def test_the_test_is_under_the_weights_that_validation_chose(tmp_path: Path, rec
     chosen = {"": losses.index(min(losses)), "_at_best_accuracy": accuracies.index(max(accuracies)), "_at_end": 5}
     for suffix, epoch in chosen.items():
         engine.model.load_state_dict(snapshots[epoch])
-        found = engine.evaluate(engine.data.test, 0, "test", 0)
-        assert metrics[f"test_loss{suffix}"] == pytest.approx(found["loss"], abs=1e-6)
-        assert metrics[f"test_accuracy{suffix}"] == pytest.approx(found["accuracy"], abs=1e-5)
+        tested = engine.evaluate(engine.data.test, 0, "test", 0)
+        assert metrics[f"test_loss{suffix}"] == pytest.approx(tested["loss"], abs=1e-6)
+        assert metrics[f"test_accuracy{suffix}"] == pytest.approx(tested["accuracy"], abs=1e-5)
     assert metrics["best_epoch_loss"] == chosen[""] + 1
     assert metrics["best_epoch_accuracy"] == chosen["_at_best_accuracy"] + 1
     assert metrics["valid_loss"] == min(losses)
@@ -118,9 +118,9 @@ def test_repeated_tests_give_mean_and_deviation(tmp_path: Path) -> None:
     training = training_of(tmp_path, test_repeats=3)
     metrics = training.run()
     engine = training.engine
-    found = [engine.evaluate(engine.data.test, 0, "test", one)["loss"] for one in range(3)]
-    assert len(set(found)) == 3
-    values = torch.tensor(found, dtype=torch.float64)
+    losses = [engine.evaluate(engine.data.test, 0, "test", repeat)["loss"] for repeat in range(3)]
+    assert len(set(losses)) == 3
+    values = torch.tensor(losses, dtype=torch.float64)
     assert metrics["test_loss_at_end"] == pytest.approx(float(values.mean()), abs=1e-6)
     assert metrics["test_loss_at_end_std"] == pytest.approx(float(values.std()), abs=1e-6)
 
@@ -140,14 +140,14 @@ def test_other_numbers_of_draws_are_tested_too(tmp_path: Path) -> None:
     training = training_of(tmp_path, test_repeats=2, also_test_samples=(1, 7))
     metrics, engine = training.run(), training.engine
     for draws in (1, 7):
-        found = [engine.evaluate(engine.data.test, 0, "test", one, samples=draws)["loss"] for one in range(2)]
-        assert metrics[f"test_loss_at_end@{draws}"] == pytest.approx(sum(found) / 2, abs=1e-6)
+        losses = [engine.evaluate(engine.data.test, 0, "test", repeat, samples=draws)["loss"] for repeat in range(2)]
+        assert metrics[f"test_loss_at_end@{draws}"] == pytest.approx(sum(losses) / 2, abs=1e-6)
     assert len({metrics[f"test_loss{mark}"] for mark in ("", "@1", "@7")}) == 3
     plain = training_of(tmp_path / "plain", PLAIN, also_test_samples=(7,)).run()
     assert not any("@" in name for name in plain)
 
 
-@pytest.mark.parametrize("recipe", [PS, PLAIN], ids=lambda one: one.name)
+@pytest.mark.parametrize("recipe", [PS, PLAIN], ids=lambda recipe: recipe.name)
 def test_what_will_be_reported_is_known_before(tmp_path: Path, recipe: Recipe) -> None:
     training = training_of(tmp_path, recipe, test_repeats=3, also_test_samples=(1, 7))
     engine = training.engine
@@ -160,28 +160,28 @@ def test_what_will_be_reported_is_known_before(tmp_path: Path, recipe: Recipe) -
 
 def test_averaged_weights_are_those_of_the_recurrence(tmp_path: Path) -> None:
     training = training_of(tmp_path, averaging=0.7, epochs=2)
-    engine, wanted = training.engine, [one.detach().clone() for one in training.engine.model.parameters()]
+    engine, wanted = training.engine, [parameter.detach().clone() for parameter in training.engine.model.parameters()]
     step = engine._step
 
     def noted(index: Tensor) -> Tensor:
-        found = step(index)
-        for one, now in zip(wanted, engine.model.parameters(), strict=True):
-            one.mul_(0.7).add_(now.detach(), alpha=0.3)
-        return found
+        losses = step(index)
+        for average, now in zip(wanted, engine.model.parameters(), strict=True):
+            average.mul_(0.7).add_(now.detach(), alpha=0.3)
+        return losses
 
     engine._step = noted
     training.run()
     assert engine.average is not None
-    for one, other in zip(engine.average, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-    assert any(not torch.allclose(one, now) for one, now in zip(wanted, engine.model.parameters(), strict=True))
+    for average, expected in zip(engine.average, wanted, strict=True):
+        torch.testing.assert_close(average, expected, rtol=1e-5, atol=1e-6)
+    assert any(not torch.allclose(average, now) for average, now in zip(wanted, engine.model.parameters(), strict=True))
 
 
 def test_averaged_weights_are_selected_and_tested_like_the_others(tmp_path: Path) -> None:
     training = training_of(tmp_path, epochs=6, learning_rate=0.03, averaging=0.9)
     engine, snapshots = training.engine, []
     plain = training_of(tmp_path / "plain", epochs=6, learning_rate=0.03).run()
-    metrics = training.run(lambda *_: snapshots.append([one.clone() for one in engine.average or ()]))
+    metrics = training.run(lambda *_: snapshots.append([tensor.clone() for tensor in engine.average or ()]))
     assert {name: value for name, value in metrics.items() if name in plain and name != "train_seconds"} == {
         name: value for name, value in plain.items() if name != "train_seconds"
     }
@@ -193,24 +193,28 @@ def test_averaged_weights_are_selected_and_tested_like_the_others(tmp_path: Path
     for mark, epoch in (("_averaged", best), ("_averaged_at_end", 5)):
         torch._foreach_copy_(engine.average, snapshots[epoch])
         with engine.averaged():
-            found = engine.evaluate(engine.data.test, 0, "test", 0)
-        assert metrics[f"test_loss{mark}"] == pytest.approx(found["loss"], abs=1e-6)
+            tested = engine.evaluate(engine.data.test, 0, "test", 0)
+        assert metrics[f"test_loss{mark}"] == pytest.approx(tested["loss"], abs=1e-6)
 
 
 def test_evaluating_the_average_leaves_the_weights_as_they_were(tmp_path: Path) -> None:
     engine = training_of(tmp_path, averaging=0.9).engine
     engine.train_step(torch.arange(10), 0, 0)
-    before = [one.detach().clone() for one in engine.model.parameters()]
+    before = [parameter.detach().clone() for parameter in engine.model.parameters()]
     with engine.averaged():
-        assert all(torch.equal(one, now) for one, now in zip(engine.average, engine.model.parameters(), strict=True))
-    assert all(torch.equal(one, now) for one, now in zip(before, engine.model.parameters(), strict=True))
+        assert all(
+            torch.equal(average, now) for average, now in zip(engine.average, engine.model.parameters(), strict=True)
+        )
+    assert all(torch.equal(parameter, now) for parameter, now in zip(before, engine.model.parameters(), strict=True))
 
 
 def test_the_average_begins_anew_with_every_seed(tmp_path: Path) -> None:
     engine = training_of(tmp_path, averaging=0.9).engine
     engine.train_step(torch.arange(10), 0, 0)
     Training(engine, PS, 1, tmp_path)
-    assert all(torch.equal(one, now) for one, now in zip(engine.average, engine.model.parameters(), strict=True))
+    assert all(
+        torch.equal(average, now) for average, now in zip(engine.average, engine.model.parameters(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("before", [0, 2])
@@ -248,8 +252,8 @@ def test_validation_can_be_rarer(tmp_path: Path) -> None:
     assert all("train_loss" in row for row in training.progress.curve)
     assert metrics["best_epoch_loss"] in (2, 4, 5)
     write_table(tmp_path / "curve.csv", curve_text(training.progress.curve))
-    found = read_curve(tmp_path / "curve.csv")
-    assert [set(row) for row in found] == [set(row) for row in training.progress.curve]
+    curve = read_curve(tmp_path / "curve.csv")
+    assert [set(row) for row in curve] == [set(row) for row in training.progress.curve]
 
 
 def test_evaluation_is_by_hand_the_same(tmp_path: Path) -> None:
@@ -258,9 +262,9 @@ def test_evaluation_is_by_hand_the_same(tmp_path: Path) -> None:
     engine.model.eval()
     with torch.no_grad():
         output = engine.model(*part.inputs, mask=part.mask)
-    found = engine.evaluate(part, 0, "test")
-    assert found["loss"] == pytest.approx(float(engine.task.loss(output, part.targets)), rel=1e-5)
-    assert found["accuracy"] == pytest.approx(100 * float(((output > 0) == (part.targets > 0.5)).float().mean()))
+    metrics = engine.evaluate(part, 0, "test")
+    assert metrics["loss"] == pytest.approx(float(engine.task.loss(output, part.targets)), rel=1e-5)
+    assert metrics["accuracy"] == pytest.approx(100 * float(((output > 0) == (part.targets > 0.5)).float().mean()))
     assert engine.model.training
 
 
@@ -321,18 +325,20 @@ def test_steps_use_that_learning_rate() -> None:
     engine = engine_of(epochs=4, warmup_epochs=1, decay=True, learning_rate=0.1)
     assert engine.steps_per_epoch == 4
     index = engine.order(0, 0)[0]
-    found = []
+    rates = []
     for step in (0, 3, 4, 10, 15):
         engine.train_step(index, 0, step)
-        found.append(engine.optimiser.param_groups[0]["lr"])
-    assert found == pytest.approx([0.025, 0.1, 0.1, 0.05, 0.1 * 0.25 / 3])
+        rates.append(engine.optimiser.param_groups[0]["lr"])
+    assert rates == pytest.approx([0.025, 0.1, 0.1, 0.05, 0.1 * 0.25 / 3])
 
 
 @pytest.mark.parametrize("clip", [None, 0.01])
 def test_gradients_are_clipped(clip: float | None) -> None:
     engine = engine_of(clip=clip)
     engine.train_step(engine.order(0, 0)[0], 0, 0)
-    norm = torch.stack([one.grad.norm() for one in engine.model.parameters() if one.grad is not None]).norm()
+    norm = torch.stack(
+        [parameter.grad.norm() for parameter in engine.model.parameters() if parameter.grad is not None]
+    ).norm()
     if clip is None:
         assert norm > 0.02
     else:
@@ -350,8 +356,8 @@ def test_the_loss_of_an_epoch_is_the_mean_over_its_steps(tmp_path: Path) -> None
     training.engine._step = noted
     training.run()
     wanted = torch.stack(seen).view(3, 4, 2).mean(1)
-    found = torch.tensor([[row["train_total"], row["train_loss"]] for row in training.progress.curve])
-    torch.testing.assert_close(found, wanted)
+    losses = torch.tensor([[row["train_total"], row["train_loss"]] for row in training.progress.curve])
+    torch.testing.assert_close(losses, wanted)
 
 
 def test_the_entropy_enters_the_loss_with_its_weight() -> None:
@@ -359,7 +365,9 @@ def test_the_entropy_enters_the_loss_with_its_weight() -> None:
     index = half.order(0, 0)[0]
     for other in (twice, none):
         other.model.load_state_dict(half.model.state_dict())
-    (total, own), (more, same), (plain, alone) = (one.train_step(index, 0, 0).tolist() for one in (half, twice, none))
+    (total, own), (more, same), (plain, alone) = (
+        engine.train_step(index, 0, 0).tolist() for engine in (half, twice, none)
+    )
     assert own == same == alone == plain
     assert total - own > 0.01
     assert more - own == pytest.approx(2 * (total - own), rel=1e-4)
@@ -374,14 +382,14 @@ def test_a_step_is_one_of_adam() -> None:
     loss = engine.task.loss(other(*batch.inputs), batch.targets)
     loss.backward()
     optimiser.step()
-    found = engine.train_step(engine.order(0, 0)[0], 0, 0)
-    assert found.tolist() == [loss.item(), loss.item()]
-    for one, wanted in zip(engine.model.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(one, wanted, rtol=0, atol=1e-7)
+    losses = engine.train_step(engine.order(0, 0)[0], 0, 0)
+    assert losses.tolist() == [loss.item(), loss.item()]
+    for parameter, wanted in zip(engine.model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(parameter, wanted, rtol=0, atol=1e-7)
 
 
 def test_weight_decay_can_be_decoupled() -> None:
-    kinds = [type(engine_of(decoupled=one).optimiser) for one in (False, True)]
+    kinds = [type(engine_of(decoupled=decoupled).optimiser) for decoupled in (False, True)]
     assert kinds == [torch.optim.Adam, torch.optim.AdamW]
 
 
@@ -415,8 +423,8 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path, every: float) -
         training.run()
     state = load_checkpoint(path)
     assert state["step"] == 8
-    assert all(bool(one.isfinite().all()) for one in state["model"].values())
-    assert all(math.isfinite(one) for one in state["loss"])
+    assert all(bool(tensor.isfinite().all()) for tensor in state["model"].values())
+    assert all(math.isfinite(loss) for loss in state["loss"])
 
 
 def test_without_a_checkpoint_the_message_says_so(tmp_path: Path) -> None:
@@ -429,7 +437,7 @@ def test_a_checkpoint_after_a_bad_loss_is_not_a_good_one(tmp_path: Path) -> None
     training = training_of(tmp_path, Recipe("tiny/unstable", Unstable, build_plain, SETTINGS), every=0)
     with pytest.raises(NonFiniteError, match="in epoch 3"):
         training.run()
-    assert all(math.isfinite(one) for one in load_checkpoint(tmp_path / "checkpoint.pt")["loss"])
+    assert all(math.isfinite(loss) for loss in load_checkpoint(tmp_path / "checkpoint.pt")["loss"])
 
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
@@ -538,7 +546,7 @@ def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(tmp_path: Pat
     with pytest.raises(Exception, match="pickle"):
         save_checkpoint({"a": lambda: 1}, path)
     assert load_checkpoint(path) == {"a": 1}
-    assert [one.name for one in path.parent.iterdir()] == ["checkpoint.pt"]
+    assert [file.name for file in path.parent.iterdir()] == ["checkpoint.pt"]
 
 
 def test_a_checkpoint_holds_the_settings(tmp_path: Path) -> None:
@@ -576,8 +584,8 @@ def test_an_interrupt_in_a_step_stops_after_it(tmp_path: Path, monkeypatch: pyte
     assert load_checkpoint(tmp_path / "checkpoint.pt")["step"] == 6
     again, whole = training_of(tmp_path), training_of(tmp_path / "whole")
     assert again.resume()
-    for one in (again, whole):
-        one.run()
+    for run in (again, whole):
+        run.run()
     assert without_time(again.progress.curve) == without_time(whole.progress.curve)
 
 

@@ -93,30 +93,30 @@ def test_the_error_falls_as_one_over_the_draws() -> None:
     engine = engine_with(averaged())
     rows = by_draws(engine, Questions(samples=24, repeats=100), quiet)
     assert [row["coupling"] for row in rows[:: len(rows) // 4]] == ["independent", "antithetic", "quasi", "stratified"]
-    found = {(row["coupling"], row["draws"], row["part"]): row for row in rows}
-    assert {draws for _, draws, _ in found} == {1, 2, 5, 10, 20, 24}
+    by_key = {(row["coupling"], row["draws"], row["part"]): row for row in rows}
+    assert {draws for _, draws, _ in by_key} == {1, 2, 5, 10, 20, 24}
     x = engine.data.test.inputs[0].double()
-    one = float(x.var(1, unbiased=False).mean())  # of a single point about the centre
+    variance = float(x.var(1, unbiased=False).mean())  # of a single point about the centre
     for draws in (1, 5, 20):
-        row = found["independent", draws, "all"]
-        assert row["loss"] == pytest.approx(one / draws, rel=0.15)
-        assert row["variance"] == pytest.approx(one / draws, rel=0.15)
+        row = by_key["independent", draws, "all"]
+        assert row["loss"] == pytest.approx(variance / draws, rel=0.15)
+        assert row["variance"] == pytest.approx(variance / draws, rel=0.15)
         assert row["examples"] == 10
-    assert found["stratified", 24, "all"]["loss"] < 1e-12
+    assert by_key["stratified", 24, "all"]["loss"] < 1e-12
     early = float(x[:3].var(1, unbiased=False).mean())
-    row = found["independent", 1, "early"]
+    row = by_key["independent", 1, "early"]
     assert (row["examples"], row["loss"]) == (3, pytest.approx(early, rel=0.2))
     # the standard error over the repeats is that of their mean
-    assert found["independent", 1, "all"]["spread"] < 0.1 * one
-    assert found["independent", 1, "all"]["spread"] > 0.005 * one
+    assert by_key["independent", 1, "all"]["spread"] < 0.1 * variance
+    assert by_key["independent", 1, "all"]["spread"] > 0.005 * variance
 
 
 def test_numbers_are_means_and_standard_errors() -> None:
     losses = torch.tensor([[1.0, 2.0, 6.0], [3.0, 4.0, 8.0]])
-    found = numbers_of(losses)
-    assert found["loss"] == 4.0
-    assert found["spread"] == pytest.approx(2**0.5 / 2**0.5)  # of 3 and 5
-    assert found["stderr"] == pytest.approx((7.0**0.5 * 1.0) / 3**0.5, rel=1e-6)  # of 2, 3 and 7
+    numbers = numbers_of(losses)
+    assert numbers["loss"] == 4.0
+    assert numbers["spread"] == pytest.approx(2**0.5 / 2**0.5)  # of 3 and 5
+    assert numbers["stderr"] == pytest.approx((7.0**0.5 * 1.0) / 3**0.5, rel=1e-6)  # of 2, 3 and 7
     assert numbers_of(losses[:1])["spread"] is None
     assert numbers_of(losses[:, :1])["stderr"] is None
 
@@ -262,8 +262,8 @@ def test_entropies_are_those_of_the_mean_matrix() -> None:
     orders = torch.tensor([[[1, 0, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]])
     mask = torch.tensor([[True, True, True, False]])
     two = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
-    for found in entropies(orders, mask).values():
-        assert found.item() == pytest.approx(2 * two / 3)
+    for entropy in entropies(orders, mask).values():
+        assert entropy.item() == pytest.approx(2 * two / 3)
     graphs = engine_of(METHODS["ps"])
     for row in by_group(graphs, Questions(samples=30, examples=5), quiet):
         assert 0 < row["model"] < row["uniform"] + 0.1
@@ -278,7 +278,7 @@ def test_stages_make_up_the_whole() -> None:
         assert sum(rows[name]["share"] for name in ("sampler", "base", "between")) == pytest.approx(1)
         assert all(rows[name]["ms"] > 0 for name in ("sampler", "base", "whole"))
         assert {row["draws"] for row in rows.values()} == {50 if engine.draws else None}
-        assert not any(one._forward_hooks or one._forward_pre_hooks for one in model.modules())
+        assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     with pytest.raises(RunError, match="a symmetrized module"):
         by_stage(engine_with(First()), Questions(), quiet)
 
@@ -296,12 +296,12 @@ def test_a_slow_base_takes_the_time() -> None:
 
 
 def test_inspection_has_all_tables_and_advice() -> None:
-    found = dict(inspected(engine_with(averaged()), Questions(samples=30, repeats=40), quiet))
-    assert len(found) == 4
-    rows = found["Loss and variance by number of draws"]
+    tables = dict(inspected(engine_with(averaged()), Questions(samples=30, repeats=40), quiet))
+    assert len(tables) == 4
+    rows = tables["Loss and variance by number of draws"]
     assert {row["coupling"] for row in rows} == {"independent"}
-    one = float(Points().load().test.take(slice(None)).inputs[0].var(1, unbiased=False).mean())
-    assert suggested_samples(rows, 0.1) == pytest.approx(one / 0.01, rel=0.2)
+    variance = float(Points().load().test.take(slice(None)).inputs[0].var(1, unbiased=False).mean())
+    assert suggested_samples(rows, 0.1) == pytest.approx(variance / 0.01, rel=0.2)
     assert suggested_samples(rows, 100.0) == 1
     with pytest.raises(RangeError, match="positive"):
         suggested_samples(rows, 0.0)

@@ -35,7 +35,7 @@ def test_entropies_of_every_kept_epoch(tmp_path: Path) -> None:
     assert len({row["row_entropy"] for row in rows}) == 3
     assert len({row["uniform_row_entropy"] for row in rows}) == 1
     uniform = by_group(engine, questions, quiet)
-    assert [one["uniform"] for one in uniform] == [rows[0][f"uniform_{name}_entropy"] for name in ("row", "column")]
+    assert [row["uniform"] for row in uniform] == [rows[0][f"uniform_{name}_entropy"] for name in ("row", "column")]
     assert rows == by_epoch(engine, questions, quiet)
     assert not engine.model.training
 
@@ -47,19 +47,19 @@ def test_entropies_are_those_of_matrices_averaged_one_by_one(tmp_path: Path) -> 
     for row, _ in zip(rows, engine.kept_weights.revisited(engine.model), strict=True):
         with torch.no_grad():
             drawn = engine.model.train().estimate(*few.inputs, mask=few.mask, samples=400).elements["n"]
-        wanted = sum(literal(one, int(mask.sum())) for one, mask in zip(drawn, few.mask, strict=True)) / 3
+        wanted = sum(literal(orders, int(mask.sum())) for orders, mask in zip(drawn, few.mask, strict=True)) / 3
         assert row["row_entropy"] == pytest.approx(wanted, rel=0.03)
 
 
 def test_statistics_of_norms_before_training_do_not_matter(tmp_path: Path) -> None:
     engine, questions = kept_run(tmp_path), Questions(samples=20)
     rows = by_epoch(engine, questions, quiet)
-    before = {name: one.clone() for name, one in engine.model.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in engine.model.state_dict().items()}
     for path in engine.kept_weights.folder.glob("weights/*"):
         weights = torch.load(path, weights_only=True)
-        torch.save({name: 3 * one if "running" in name else one for name, one in weights.items()}, path)
+        torch.save({name: 3 * tensor if "running" in name else tensor for name, tensor in weights.items()}, path)
     assert rows == by_epoch(engine, questions, quiet)
-    assert all(torch.equal(one, before[name]) for name, one in engine.model.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in engine.model.state_dict().items())
 
 
 def test_group_averaging_stays_uniform(tmp_path: Path) -> None:

@@ -17,19 +17,21 @@ from tests.lab.cases import DROPOUT, METHODS, PLAIN, engine_of, kept_run
 
 def test_norms_of_every_kept_epoch(tmp_path: Path) -> None:
     engine = kept_run(tmp_path, samples=3)
-    before = {name: one.clone() for name, one in engine.model.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in engine.model.state_dict().items()}
     rows = by_epoch(engine, Questions(), quiet)
     assert [(row["epoch"], row["examples"], row["draws"]) for row in rows] == [(0, 40, 3), (2, 40, 3), (4, 40, 3)]
     assert len({row["norm"] for row in rows}) == 3
-    assert all(torch.equal(one, before[name]) for name, one in engine.model.state_dict().items())
-    assert all(one.grad is None for one in engine.model.parameters())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in engine.model.state_dict().items())
+    assert all(parameter.grad is None for parameter in engine.model.parameters())
     assert not engine.model.training
     assert rows == by_epoch(engine, Questions(), quiet)
     for row, _ in zip(
         rows, engine.kept_weights.revisited(engine.model), strict=True
     ):  # of the base, not of the sampler
         base, whole = (
-            torch.cat([one.flatten() for one in full_gradient(engine, engine.model, list(part.parameters()), 40, 0)])
+            torch.cat(
+                [gradient.flatten() for gradient in full_gradient(engine, engine.model, list(part.parameters()), 40, 0)]
+            )
             for part in (engine.model.base, engine.model)
         )
         assert row["norm"] == pytest.approx(float(base.norm()), rel=1e-5)
@@ -41,13 +43,13 @@ def test_it_is_as_in_training(tmp_path: Path) -> None:
     rows = by_epoch(engine, Questions(), quiet)
     for path in engine.kept_weights.folder.glob("weights/*"):
         weights = torch.load(path, weights_only=True)
-        torch.save({name: 3 * one if "running" in name else one for name, one in weights.items()}, path)
+        torch.save({name: 3 * tensor if "running" in name else tensor for name, tensor in weights.items()}, path)
     assert rows == by_epoch(engine, Questions(), quiet)  # norms use the statistics of their batch
     for module in engine.model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    for one, other in zip(rows, by_epoch(engine, Questions(), quiet), strict=True):
-        assert one["norm"] != pytest.approx(other["norm"], rel=1e-3)
+    for before, after in zip(rows, by_epoch(engine, Questions(), quiet), strict=True):
+        assert before["norm"] != pytest.approx(after["norm"], rel=1e-3)
 
 
 def test_where_draws_do_not_matter_it_is_the_gradient_of_one_large_batch(tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_where_draws_do_not_matter_it_is_the_gradient_of_one_large_batch(tmp_pat
     train = engine.data.train
     output = engine.model(*train.inputs, mask=train.mask)
     engine.task.loss(output, train.targets).backward()
-    wanted = torch.stack([one.grad.norm() for one in engine.model.base.parameters()]).norm()
+    wanted = torch.stack([parameter.grad.norm() for parameter in engine.model.base.parameters()]).norm()
     engine.model.zero_grad()
     for size in (10, 16, 100):  # also with a last batch that is smaller
         engine.settings = replace(engine.settings, batch_size=size)
@@ -76,11 +78,11 @@ def test_it_is_the_change_of_the_loss() -> None:
     def loss() -> float:
         total = 0.0
         for start in range(0, 25, 10):
-            found = engine.data.train.take(slice(start, min(start + 10, 25)))
+            batch = engine.data.train.take(slice(start, min(start + 10, 25)))
             generator = torch.Generator().manual_seed(derived(1, "gradient", start))
             with torch.no_grad():
-                output = model(*found.inputs, mask=found.mask, generator=generator)
-                total += float(engine.task.losses(output, found.targets).sum()) / 25
+                output = model(*batch.inputs, mask=batch.mask, generator=generator)
+                total += float(engine.task.losses(output, batch.targets).sum()) / 25
         return total
 
     for place, entry in ((0, (3, 5)), (1, (2,)), (2, (0, 4)), (3, (0,))):

@@ -35,36 +35,36 @@ def by_hand(edges: tuple[tuple[int, int], ...]) -> set[tuple[int, ...]]:
 
 def orders_of_elements(group: set[tuple[int, ...]]) -> dict[int, int]:
     """How many elements there are of each order."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for element in group:
         power, count = element, 1
         while power != tuple(range(len(element))):
-            power, count = tuple(element[one] for one in power), count + 1
-        found[count] = found.get(count, 0) + 1
-    return found
+            power, count = tuple(element[place] for place in power), count + 1
+        counts[count] = counts.get(count, 0) + 1
+    return counts
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_automorphisms_are_those_found_by_hand(name: str) -> None:
-    found = automorphisms(adjacency_of(GRAPHS[name]))
-    assert {tuple(one) for one in found.tolist()} == by_hand(GRAPHS[name])
-    assert len(found) == len(by_hand(GRAPHS[name]))
+    group = automorphisms(adjacency_of(GRAPHS[name]))
+    assert {tuple(element) for element in group.tolist()} == by_hand(GRAPHS[name])
+    assert len(group) == len(by_hand(GRAPHS[name]))
 
 
 def test_the_groups_are_those_of_the_paper() -> None:
     groups = {name: by_hand(edges) for name, edges in GRAPHS.items()}
     assert len(groups["S_6"]) == math.factorial(6)  # all orders of the six leaves, which are a symmetric group
-    assert all(one[0] == 0 for one in groups["S_6"])
-    leaves = {(one[1:4], one[5:]) for one in groups["S_3 x S_2"]}
+    assert all(element[0] == 0 for element in groups["S_6"])
+    leaves = {(element[1:4], element[5:]) for element in groups["S_3 x S_2"]}
     assert leaves == set(itertools.product(itertools.permutations((1, 2, 3)), itertools.permutations((5, 6))))
     assert len(groups["S_3 x S_2"]) == 12
-    assert all((one[0], one[4]) == (0, 4) for one in groups["S_3 x S_2"])
+    assert all((element[0], element[4]) == (0, 4) for element in groups["S_3 x S_2"])
     assert orders_of_elements(groups["D_4"]) == {1: 1, 2: 5, 4: 2}  # of the five groups of eight, only D_4's
 
 
 def test_orbits() -> None:
-    found = {name: orbits_of(adjacency_of(edges)).tolist() for name, edges in GRAPHS.items()}
-    assert found == {"S_6": [0, 1, 1, 1, 1, 1, 1], "S_3 x S_2": [0, 1, 1, 1, 2, 3, 3], "D_4": [0, 0, 0, 0]}
+    orbits = {name: orbits_of(adjacency_of(edges)).tolist() for name, edges in GRAPHS.items()}
+    assert orbits == {"S_6": [0, 1, 1, 1, 1, 1, 1], "S_3 x S_2": [0, 1, 1, 1, 2, 3, 3], "D_4": [0, 0, 0, 0]}
 
 
 def test_deviations_inside_orbits() -> None:
@@ -79,16 +79,16 @@ def test_deviations_inside_orbits() -> None:
 
 
 def test_ps_embeds_automorphic_nodes_alike_and_canonicalization_does_not() -> None:
-    found = {}
+    by_draws = {}
     for draws in (100, 2500):
         rows = by_graph(torch.device("cpu"), Questions(samples=draws, repeats=4), quiet)
         assert len(rows) == 2 * (7 + 7 + 4)
-        found[draws] = {(row["graph"], row["method"]): row for row in rows}
+        by_draws[draws] = {(row["graph"], row["method"]): row for row in rows}
     for name in GRAPHS:
-        few, many, canonical = found[100][name, "ps"], found[2500][name, "ps"], found[2500][name, "canonical"]
+        few, many, canonical = by_draws[100][name, "ps"], by_draws[2500][name, "ps"], by_draws[2500][name, "canonical"]
         assert many["spread"] == pytest.approx(few["spread"] / 5, rel=0.5)
-        for one in (few, many):
-            assert one["spread"] == pytest.approx(one["from_draws"], rel=0.5)
+        for row in (few, many):
+            assert row["spread"] == pytest.approx(row["from_draws"], rel=0.5)
         assert canonical["spread"] > 20 * many["spread"]
         assert (canonical["draws"], canonical["from_draws"], canonical["networks"]) == (1, None, 4)
 
@@ -100,7 +100,7 @@ def test_spreads_are_shares_of_the_deviation_in_a_draw(monkeypatch: pytest.Monke
         scales[factor] = list[tuple[float, float]]()
 
         def larger(*arguments: Any, factor: float = factor) -> tuple[Tensor, Tensor]:
-            ps, canonical = (factor * one for one in usual(*arguments))
+            ps, canonical = (factor * values for values in usual(*arguments))
             over_nodes = sum(float((draw - draw.mean()).square().mean()) for draw in ps) / len(ps)
             scales[factor].append((math.sqrt(over_nodes), float(canonical[0].std(correction=0))))
             return ps, canonical
@@ -124,11 +124,11 @@ def test_one_network_has_no_standard_error() -> None:
 
 def test_embeddings_are_those_of_the_first_network() -> None:
     questions = Questions(samples=50, repeats=1)
-    one = by_graph(torch.device("cpu"), questions, quiet)
+    single = by_graph(torch.device("cpu"), questions, quiet)
     more = by_graph(torch.device("cpu"), Questions(samples=50, repeats=2), quiet)
-    assert [row["embedding"] for row in one] == [row["embedding"] for row in more]
-    assert [row["spread"] for row in one] != [row["spread"] for row in more]
-    nodes = [row for row in one if row["graph"] == "S_6" and row["method"] == "ps"]
+    assert [row["embedding"] for row in single] == [row["embedding"] for row in more]
+    assert [row["spread"] for row in single] != [row["spread"] for row in more]
+    nodes = [row for row in single if row["graph"] == "S_6" and row["method"] == "ps"]
     assert [row["node"] for row in nodes] == list(range(7))
     apart = torch.tensor([row["embedding"] for row in nodes[1:]])
     assert apart.std() > 0

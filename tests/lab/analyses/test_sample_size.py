@@ -15,13 +15,13 @@ def test_variances_fall_as_one_over_the_draws() -> None:
     rows = by_sample_size(engine, Questions(samples=10, repeats=300), quiet)
     assert [row["draws"] for row in rows] == [1, 2, 5, 10]
     x = engine.data.valid.inputs[0].double()
-    one = x.var(1, unbiased=False)  # of a single point about the centre, which is the target
-    other = engine.data.test.inputs[0].double().var(1, unbiased=False)
-    assert abs(float(one.mean() / other.mean()) - 1) > 0.2  # so that the two sets can be told apart
+    variances = x.var(1, unbiased=False)  # of a single point about the centre, which is the target
+    test_variances = engine.data.test.inputs[0].double().var(1, unbiased=False)
+    assert abs(float(variances.mean() / test_variances.mean()) - 1) > 0.2  # so that the two sets can be told apart
     for row in rows:
         assert (row["train_draws"], row["examples"], row["repeats"], row["accuracy"]) == (2, 10, 300, None)
-        assert row["output_variance"] == pytest.approx(float(one.mean()) / row["draws"], rel=0.1)
-        assert row["loss_mean"] == pytest.approx(float(one.mean()) / row["draws"], rel=0.1)
+        assert row["output_variance"] == pytest.approx(float(variances.mean()) / row["draws"], rel=0.1)
+        assert row["loss_mean"] == pytest.approx(float(variances.mean()) / row["draws"], rel=0.1)
     # with one draw the loss is the squared distance of a point chosen uniformly
     distances = (x - x.mean(1, keepdim=True)).square().mean(-1)
     assert rows[0]["loss_variance"] == pytest.approx(float(distances.var(1, unbiased=False).mean()), rel=0.1)

@@ -20,13 +20,13 @@ from tests.lab.cases import METHODS, PS, build, engine_of, kept_run
 def test_the_base_is_as_it_was_initialised_under_all_three(tmp_path: Path) -> None:
     torch.manual_seed(0)
     engine = kept_run(tmp_path, learning_rate=0.05, dropout=0.0)
-    before = {name: one.clone() for name, one in engine.model.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in engine.model.state_dict().items()}
     rows = by_method(engine, Questions(samples=2, repeats=150), quiet)
     assert [(row["method"], row["draws"]) for row in rows] == [
         (name, draws) for name in ("ps", "ps-initial", "ga") for draws in (1, 2)
     ]
-    assert all(torch.equal(one, before[name]) for name, one in engine.model.state_dict().items())
-    found = {(row["method"], row["draws"]): row for row in rows}
+    assert all(torch.equal(tensor, before[name]) for name, tensor in engine.model.state_dict().items())
+    by_key = {(row["method"], row["draws"]): row for row in rows}
     initial = build(engine.settings).eval()
     initial.load_state_dict(initial_weights(PS, engine.settings, 0))
     for norm in initial.modules():
@@ -40,14 +40,14 @@ def test_the_base_is_as_it_was_initialised_under_all_three(tmp_path: Path) -> No
         model = Symmetrized(initial.base, str(initial.signature), initial.signature.groups, sampler).eval()
         with torch.no_grad():
             values = model.estimate(*valid.inputs, mask=valid.mask, samples=2000, keep_values=True).values.double()
-        losses = torch.stack([engine.task.losses(one, valid.targets.double()) for one in values.unbind(1)])
+        losses = torch.stack([engine.task.losses(output, valid.targets.double()) for output in values.unbind(1)])
         for draws in (1, 2):
-            row = found[name, draws]
+            row = by_key[name, draws]
             assert (row["examples"], row["repeats"]) == (20, 150)
             assert row["output_variance"] == pytest.approx(float(values.var(1).mean()) / draws, rel=0.1)
             assert row["output_deviation"] == pytest.approx(float(values.std(1).mean()) / draws**0.5, rel=0.05)
-        assert found[name, 1]["loss_variance"] == pytest.approx(float(losses.var(0).mean()), rel=0.1)
-        assert found[name, 1]["loss_deviation"] == pytest.approx(float(losses.std(0).mean()), rel=0.05)
+        assert by_key[name, 1]["loss_variance"] == pytest.approx(float(losses.var(0).mean()), rel=0.1)
+        assert by_key[name, 1]["loss_deviation"] == pytest.approx(float(losses.std(0).mean()), rel=0.05)
 
 
 def test_a_deviation_is_the_root_before_the_mean() -> None:
@@ -61,7 +61,7 @@ def test_a_run_of_no_epochs_has_norms_that_have_seen_no_data(tmp_path: Path) -> 
     torch.manual_seed(0)
     engine = kept_run(tmp_path, epochs=0)
     rows = by_method(engine, Questions(samples=1, repeats=300), quiet)
-    found = {row["method"]: row["output_variance"] for row in rows}
+    variances = {row["method"]: row["output_variance"] for row in rows}
     model = build(engine.settings).eval()
     model.load_state_dict(initial_weights(PS, engine.settings, 0))
     norms = [norm for norm in engine.model.modules() if isinstance(norm, MaskedBatchNorm)]
@@ -69,8 +69,8 @@ def test_a_run_of_no_epochs_has_norms_that_have_seen_no_data(tmp_path: Path) -> 
     valid = engine.data.valid
     with torch.no_grad():
         values = model.estimate(*valid.inputs, mask=valid.mask, samples=2000, keep_values=True).values.double()
-    assert found["ps"] == pytest.approx(float(values.var(1).mean()), rel=0.1)
-    assert found["ps-initial"] != pytest.approx(found["ps"], rel=0.1)
+    assert variances["ps"] == pytest.approx(float(values.var(1).mean()), rel=0.1)
+    assert variances["ps-initial"] != pytest.approx(variances["ps"], rel=0.1)
 
 
 def test_runs_that_learn_no_distribution_are_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_nodes_have_the_colours_of_their_orbits_and_embeddings() -> None:
     for i, (name, edges) in enumerate(GRAPHS.items()):
         orbits, *methods = figure.axes[3 * i : 3 * i + 3]
         here = [row for row in rows if row["graph"] == name]
-        colours = [tuple(one) for one in orbits.collections[0].get_facecolors()]
+        colours = [tuple(colour) for colour in orbits.collections[0].get_facecolors()]
         numbers = [row["orbit"] for row in here if row["method"] == "ps"]
         assert len(set(zip(colours, numbers, strict=True))) == len(set(colours)) == len(set(numbers))
         limits = set()

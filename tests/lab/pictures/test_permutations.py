@@ -16,11 +16,13 @@ from tests.lab.cases import METHODS, engine_of, kept_run
 
 def test_matrices_of_every_shown_epoch(tmp_path: Path) -> None:
     engine = kept_run(tmp_path, learning_rate=0.03)
-    before = {name: one.clone() for name, one in engine.model.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in engine.model.state_dict().items()}
     figure = permutations({"mine": engine}, count=2)
-    assert all(torch.equal(one, before[name]) for name, one in engine.model.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in engine.model.state_dict().items())
     assert not engine.model.training
-    shown = [[np.asarray(one.get_images()[0].get_array()) for one in figure.axes[3 * i : 3 * i + 3]] for i in range(2)]
+    shown = [
+        [np.asarray(place.get_images()[0].get_array()) for place in figure.axes[3 * i : 3 * i + 3]] for i in range(2)
+    ]
     assert [place.get_title().split(":")[0] for place in figure.axes[:3]] == ["epoch 0", "epoch 2", "epoch 4"]
     for column, _ in enumerate(engine.kept_weights.revisited(engine.model)):
         for i, (orders, real) in enumerate(drawn(engine, engine.model, 0)[:2]):
@@ -40,16 +42,16 @@ def test_group_averaging_is_grey_all_over(tmp_path: Path) -> None:
 
 
 def test_mean_matrices_have_places_before_items() -> None:
-    found = mean_matrix(torch.tensor([[[2, 0, 1], [2, 1, 0]]]))
-    assert found.tolist() == [[[0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]]
+    matrix = mean_matrix(torch.tensor([[[2, 0, 1], [2, 1, 0]]]))
+    assert matrix.tolist() == [[[0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]]
 
 
 def test_the_first_and_the_last_epoch_are_always_shown() -> None:
     assert chosen([0, 5, 10], 5) == [0, 5, 10]
     for last in (6, 7, 25, 100):
-        found = chosen(list(range(last)), 5)
-        assert (found[0], found[-1]) == (0, last - 1)
-        assert found == sorted(set(found))
+        epochs = chosen(list(range(last)), 5)
+        assert (epochs[0], epochs[-1]) == (0, last - 1)
+        assert epochs == sorted(set(epochs))
 
 
 def test_what_has_no_such_matrices_is_refused() -> None:

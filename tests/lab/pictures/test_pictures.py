@@ -51,7 +51,9 @@ def test_systems_have_their_places_and_predictions() -> None:
     assert len(figure.axes) == 3
     test = made["still"].data.test
     for i, place in enumerate(figure.axes):
-        before, after, still, inwards = (torch.as_tensor(one.get_offsets().data) for one in place.collections)
+        before, after, still, inwards = (
+            torch.as_tensor(collection.get_offsets().data) for collection in place.collections
+        )
         assert torch.allclose(before, test.inputs[0][i, :, :2].double(), atol=1e-6)
         assert torch.allclose(after, test.targets[i, :, :2].double(), atol=1e-6)
         assert torch.allclose(still, before, atol=1e-5)
@@ -63,14 +65,14 @@ def test_systems_have_their_places_and_predictions() -> None:
 def test_rotations_are_uniform_for_group_averaging_and_few_for_a_frame() -> None:
     figure = rotations({"ga": engine(samplers.Haar()), "fa": engine(samplers.Frame(reads=(0,)))}, count=2)
     assert len(figure.axes) == 4
-    drawn, main = (torch.as_tensor(one.get_offsets().data) for one in figure.axes[0].collections)
+    drawn, main = (torch.as_tensor(collection.get_offsets().data) for collection in figure.axes[0].collections)
     assert drawn.shape == (DRAWS, 2)
     assert drawn[:, 1].sin().mean().abs() < 0.1  # as many above as below
     assert drawn[:, 1].sin().square().mean() == pytest.approx(1 / 3, abs=0.05)
     assert main.shape == (2, 2)
     listed = torch.as_tensor(figure.axes[2].collections[0].get_offsets().data)
     assert listed.shape == (8, 2)
-    assert len({tuple(one) for one in listed.round(decimals=3).tolist()}) == 2  # one axis, in both directions
+    assert len({tuple(point) for point in listed.round(decimals=3).tolist()}) == 2  # one axis, in both directions
 
 
 def test_places_on_the_map() -> None:
@@ -102,9 +104,9 @@ def test_pictures_are_of_models_as_they_are_evaluated() -> None:
     net = nets.VNDGCNN(in_channels=2, hidden=12, neighbours=3, dropout=0.5, scores=False)
     made = engine(samplers.Learned(net, reads=(0, 1)))
     made.model.train()
-    before = {name: one.clone() for name, one in made.model.named_buffers()}
+    before = {name: buffer.clone() for name, buffer in made.model.named_buffers()}
     systems({f"model {i}": made for i in range(7)}, count=2)
-    assert all(torch.equal(one, before[name]) for name, one in made.model.named_buffers())
+    assert all(torch.equal(buffer, before[name]) for name, buffer in made.model.named_buffers())
 
 
 def test_no_model_is_left_out() -> None:

@@ -42,7 +42,7 @@ class Browser:
             [DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         assert self.driver.stdout is not None
-        started = next(found for line in self.driver.stdout if (found := re.search(r"on port (\d+)\.", line)))
+        started = next(match for line in self.driver.stdout if (match := re.search(r"on port (\d+)\.", line)))
         self.address = f"http://127.0.0.1:{started.group(1)}/session"
         options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={self.profile.name}"]}
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
@@ -78,14 +78,20 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """Errors and warnings of the console since the last time."""
-        found = self._ask("POST", "/se/log", {"type": "browser"})
-        return [one["message"] for one in found if one["level"] in ("SEVERE", "WARNING")]
+        entries = self._ask("POST", "/se/log", {"type": "browser"})
+        return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
 
     def requests(self) -> list[str]:
         """Every address that was asked for since the last time, but for data: and about:."""
-        found = [json.loads(one["message"])["message"] for one in self._ask("POST", "/se/log", {"type": "performance"})]
-        asked = [one["params"]["request"]["url"] for one in found if one["method"] == "Network.requestWillBeSent"]
-        return [one for one in asked if not one.startswith(("data:", "about:"))]
+        messages = [
+            json.loads(entry["message"])["message"] for entry in self._ask("POST", "/se/log", {"type": "performance"})
+        ]
+        asked = [
+            message["params"]["request"]["url"]
+            for message in messages
+            if message["method"] == "Network.requestWillBeSent"
+        ]
+        return [address for address in asked if not address.startswith(("data:", "about:"))]
 
     def tell(self, command: str, **parameters: Any) -> Any:
         """A command of the DevTools protocol."""
@@ -93,8 +99,8 @@ class Browser:
 
     def picture(self, path: Path, whole: bool = False) -> None:
         """What the window shows, or the whole page, as PNG."""
-        found = self.tell("Page.captureScreenshot", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(found["data"]))
+        answer = self.tell("Page.captureScreenshot", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(answer["data"]))
 
     def _ask(self, method: str, place: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()

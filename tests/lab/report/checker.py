@@ -60,9 +60,9 @@ TEXTS = ["p", "h1", "h2", "h3", "a", "td", "th", "li", "summary", ".note", ".mar
 def problems(browser: Browser, page: Path, width: int = DESKTOP, scheme: str = "light") -> list[str]:
     """Everything that is wrong with a page at a width and in a colour scheme."""
     browser.open(page, width, scheme=scheme)
-    found = [f"console: {one}" for one in browser.complaints()]
-    found += [f"request: {one}" for one in browser.requests() if one != page.resolve().as_uri()]
-    return found + browser.run(LAYOUT, width) + browser.run(CONTRAST, TEXTS)
+    wrong = [f"console: {message}" for message in browser.complaints()]
+    wrong += [f"request: {address}" for address in browser.requests() if address != page.resolve().as_uri()]
+    return wrong + browser.run(LAYOUT, width) + browser.run(CONTRAST, TEXTS)
 
 
 def stops(browser: Browser, most: int) -> list[dict[str, Any]]:
@@ -72,8 +72,8 @@ def stops(browser: Browser, most: int) -> list[dict[str, Any]]:
     return {text: one.textContent.slice(0, 40), kind: one.className, tag: one.tagName, top: box.top, bottom: box.bottom,
             seen: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0};
     """
-    found = []
+    places = []
     for _ in range(most):
         browser.press(TAB)
-        found.append(browser.run(script))
-    return found
+        places.append(browser.run(script))
+    return places

@@ -24,7 +24,7 @@ BAD = """<!doctype html><html lang="en"><body><h1>A</h1><h3>B</h3><img src="http
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     needed = {"chromium": programs.CHROMIUM, "chromedriver": programs.DRIVER}
-    missing = " and no ".join(name for name, found in needed.items() if not found)
+    missing = " and no ".join(name for name, path in needed.items() if not path)
     if missing and programs.REQUIRED:
         pytest.fail(f"Expected chromium and chromedriver, since PROBSYM_BROWSER is set (got no {missing})")
     if missing:
@@ -53,19 +53,19 @@ def test_nothing_is_wrong(browser: Browser, pages: dict[str, Path], name: str, w
 def test_what_is_wrong_is_noticed(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "bad.html"
     page.write_text(BAD)
-    found = "\n".join(problems(browser, page, DESKTOP))
+    wrong = "\n".join(problems(browser, page, DESKTOP))
     for word in ("request: http://127.0.0.1:9/x.png", "broken", "wide at 1280", "contrast 2.", "H3 after"):
-        assert word in found
+        assert word in wrong
     for word in ("svg without a name", "table without a caption", "in no box"):
-        assert word in found
+        assert word in wrong
 
 
 def test_everything_is_on_the_page(browser: Browser, pages: dict[str, Path]) -> None:
     sections = document(load_results(pages["small"].with_suffix(""))).sections
     blocks = [block for section in sections for block in section.blocks]
     figures = [block for block in blocks if isinstance(block, Figure)]
-    tables = [block for block in (*blocks, *(one.grid for one in figures)) if isinstance(block, Grid)]
-    wanted = [sum(len(one.charts) for one in figures), len(tables), len(figures), len(sections)]
+    tables = [block for block in (*blocks, *(figure.grid for figure in figures)) if isinstance(block, Grid)]
+    wanted = [sum(len(figure.charts) for figure in figures), len(tables), len(figures), len(sections)]
     assert min(wanted) >= 8
     browser.open(pages["small"])
     script = "return arguments[0].map(one => document.querySelectorAll(one).length)"
@@ -85,13 +85,13 @@ def test_the_schemes_differ(browser: Browser, pages: dict[str, Path]) -> None:
 
 def test_keys_lead_everywhere(browser: Browser, pages: dict[str, Path]) -> None:
     browser.open(pages["small"])
-    found = stops(browser, 80)
-    assert found[0]["kind"] == "skip"
-    assert found[0]["top"] >= 0
+    places = stops(browser, 80)
+    assert places[0]["kind"] == "skip"
+    assert places[0]["top"] >= 0
     for kind in ("scroll", "skip"):
-        assert any(one["kind"] == kind for one in found)
-    assert any(one["tag"] == "SUMMARY" for one in found)
-    assert [one for one in found if not one["seen"] and one["tag"] != "BODY"] == []
+        assert any(place["kind"] == kind for place in places)
+    assert any(place["tag"] == "SUMMARY" for place in places)
+    assert [place for place in places if not place["seen"] and place["tag"] != "BODY"] == []
 
 
 def test_the_skip_link_and_folds_work_by_keys(browser: Browser, pages: dict[str, Path]) -> None:

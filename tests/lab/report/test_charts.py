@@ -83,9 +83,11 @@ def test_references_are_dashed_and_colours_come_again() -> None:
 def test_charts_share_axes_over_a_span() -> None:
     span = [(0.0, 0.0), (10.0, 100.0)]
     short, long = ([(1.0, 1.0), (2.0, 2.0)], [(1.0, 1.0), (9.0, 90.0)])
-    one, other = (Drawn(line_chart("t", [Series("a", points, 0)], "x", "y", span=span)) for points in (short, long))
-    assert one.texts == other.texts
-    assert one.paths[0][0] == other.paths[0][0]
+    short_chart, long_chart = (
+        Drawn(line_chart("t", [Series("a", points, 0)], "x", "y", span=span)) for points in (short, long)
+    )
+    assert short_chart.texts == long_chart.texts
+    assert short_chart.paths[0][0] == long_chart.paths[0][0]
 
 
 @pytest.mark.parametrize("low", [0.0, 1e-9, 3.0, -5.0, 6.9])
@@ -105,5 +107,5 @@ def test_ticks_are_few_and_inside(low: float, high: float, log: bool) -> None:
 
 
 def test_the_same_numbers_give_the_same_chart() -> None:
-    one, other = (line_chart("t", [Series("a", [(1.0, 1.0)], 0)], "x", "y") for _ in range(2))
-    assert one == other
+    first, second = (line_chart("t", [Series("a", [(1.0, 1.0)], 0)], "x", "y") for _ in range(2))
+    assert first == second

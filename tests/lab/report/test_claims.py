@@ -38,7 +38,7 @@ def trained(*draws: int, row: str = "exp-classify/mlp-ps", seed: int = 0, **colu
     files = []
     for train in draws or cases.TRAIN_DRAWS:
         values = {name: value(train) if callable(value) else value for name, value in columns.items()}
-        rows = [{**one, **values} for one in cases.sample_size_rows(train)]
+        rows = [{**usual, **values} for usual in cases.sample_size_rows(train)]
         files.append(file(rows, row, seed, samples=train))
     return files
 
@@ -55,14 +55,14 @@ def test_every_rule_is_said_in_words() -> None:
 
 
 def test_entropy() -> None:
-    (found,) = judged("Entropy of the learned", file(cases.entropy_rows()))
-    assert (found.mark.words, found.numbers) == ("supported", "1 of 1 hold, 1.404 < 2.85")
+    (judgement,) = judged("Entropy of the learned", file(cases.entropy_rows()))
+    assert (judgement.mark.words, judgement.numbers) == ("supported", "1 of 1 hold, 1.404 < 2.85")
     rising = [{**row, "row_entropy": 2 + row["epoch"] / 40} for row in cases.entropy_rows()]
     assert states("Entropy of the learned", file(rising)) == ["not supported"]
     late = [{**row, "row_entropy": 3 - (row["epoch"] > 30)} for row in cases.entropy_rows()]
     assert states("Entropy of the learned", file(late)) == ["not supported"]
     both = judged("Entropy of the learned", file(cases.entropy_rows()), file(late, "exp-classify/gin-id-ps"))
-    assert [one.mark.words for one in both] == ["mixed"]
+    assert [judgement.mark.words for judgement in both] == ["mixed"]
     assert both[0].numbers == "1 of 2 hold, not gin-id-ps: 3 < 2.85"
     assert states("Entropy of the learned", file(rising, "exp-classify/mlp-ga")) == [OPEN]
 
@@ -79,8 +79,8 @@ def test_the_first_quarter_is_that_of_the_run() -> None:
     for epochs, wanted in ((40, "not supported"), (120, "supported")):
         assert states("Entropy of the learned", file([{**row, "epochs": epochs} for row in late])) == [wanted]
     few = [row for row in cases.entropy_rows() if row["epoch"] in (0, 20, 40)]
-    (found,) = judged("Entropy of the learned", file(few))
-    assert (found.mark.words, found.numbers) == (OPEN, "0 of the 1 comparisons that it takes")
+    (judgement,) = judged("Entropy of the learned", file(few))
+    assert (judgement.mark.words, judgement.numbers) == (OPEN, "0 of the 1 comparisons that it takes")
 
 
 def test_training_draws() -> None:
@@ -127,8 +127,8 @@ def test_models_are_compared_at_the_most_draws_that_all_have() -> None:
     assert states("Entropy by", *files) == ["supported"]
     assert states("Variance and loss", *files)[:2] == ["supported"] * 2
     odd = [
-        [{**row, "row_entropy": row["row_entropy"] if row["draws"] == 50 else 1 / train} for row in one.rows]
-        for train, one in zip(cases.TRAIN_DRAWS, trained(), strict=True)
+        [{**row, "row_entropy": row["row_entropy"] if row["draws"] == 50 else 1 / train} for row in model.rows]
+        for train, model in zip(cases.TRAIN_DRAWS, trained(), strict=True)
     ]
     files = [file(rows, samples=train) for train, rows in zip(cases.TRAIN_DRAWS, odd, strict=True)]
     assert states("Entropy by", *files) == ["supported"]  # at the most draws, not at others
@@ -142,19 +142,19 @@ def test_group_averaging_says_nothing_of_learned_distributions() -> None:
 
 def test_a_short_run_is_not_averaged_with_a_full_one() -> None:
     short = [
-        file(one.rows, samples=train, epochs=3)
-        for train, one in zip(cases.TRAIN_DRAWS, trained(accuracy=50.0), strict=True)
+        file(model.rows, samples=train, epochs=3)
+        for train, model in zip(cases.TRAIN_DRAWS, trained(accuracy=50.0), strict=True)
     ]
-    (found,) = judged("Accuracy by", *trained(), *short)
-    assert found.mark.words == "mixed"
-    assert found.numbers.startswith("6 of 12 hold, not mlp-ps, epochs=3: 95 < 50, mlp-ps, epochs=3: 95 < 50")
-    assert found.numbers.endswith(", …")
+    (judgement,) = judged("Accuracy by", *trained(), *short)
+    assert judgement.mark.words == "mixed"
+    assert judgement.numbers.startswith("6 of 12 hold, not mlp-ps, epochs=3: 95 < 50, mlp-ps, epochs=3: 95 < 50")
+    assert judgement.numbers.endswith(", …")
     assert states("Accuracy by", *trained(), short[0]) == ["supported"]
 
 
 def test_seeds_are_averaged() -> None:
-    (found,) = judged("Accuracy by", *trained(), *trained(seed=1, accuracy=94.0))
-    assert (found.mark.words, found.numbers[:27]) == ("supported", "6 of 6 hold, 95 < 95.51 to ")
+    (judgement,) = judged("Accuracy by", *trained(), *trained(seed=1, accuracy=94.0))
+    assert (judgement.mark.words, judgement.numbers[:27]) == ("supported", "6 of 6 hold, 95 < 95.51 to ")
 
 
 def test_without_accuracy_nothing_is_told_of_it() -> None:
@@ -188,23 +188,23 @@ def test_variance() -> None:
 
 def test_variances_of_other_settings_or_draws_are_not_averaged() -> None:
     good, bad = file(cases.variance_rows()), file(cases.variance_rows(1.5), epochs=3)
-    found, _ = judged("Variance under", good, bad)
-    assert found.mark.words == "mixed"
-    assert "4 of 8 hold, not mlp, epochs=3: 1.5 < 1, " in found.numbers
+    judgement, _ = judged("Variance under", good, bad)
+    assert judgement.mark.words == "mixed"
+    assert "4 of 8 hold, not mlp, epochs=3: 1.5 < 1, " in judgement.numbers
     half = file([row for row in cases.variance_rows() if row["draws"] > 1], seed=1)
     assert states("Variance under", good, half) == [OPEN] * 2
 
 
 def test_gradients() -> None:
     ps, ga = file(cases.gradient_rows(1.0)), file(cases.gradient_rows(0.01), "exp-classify/mlp-ga")
-    (found,) = judged("Norm of", ps, ga)
-    assert (found.mark.words, found.numbers) == ("supported", "7 of 7 hold, 0.06 < 6 to 0.36 < 36")
+    (judgement,) = judged("Norm of", ps, ga)
+    assert (judgement.mark.words, judgement.numbers) == ("supported", "7 of 7 hold, 0.06 < 6 to 0.36 < 36")
     assert states("Norm of", file(cases.gradient_rows(0.001)), ga) == ["not supported"]
     assert states("Norm of", ps) == [OPEN]
     assert states("Norm of", ps, file(cases.gradient_rows(0.01), "exp-classify/gin-ga")) == [OPEN]
     mixed = [{**row, "norm": 1e-9 if row["epoch"] == 5 else row["norm"]} for row in cases.gradient_rows(1.0)]
-    (found,) = judged("Norm of", file(mixed), ga)
-    assert (found.mark.words, found.numbers) == ("mixed", "6 of 7 hold, not 0.06 < 1e-09")
+    (judgement,) = judged("Norm of", file(mixed), ga)
+    assert (judgement.mark.words, judgement.numbers) == ("mixed", "6 of 7 hold, not 0.06 < 1e-09")
 
 
 @pytest.mark.parametrize(("last", "wanted"), [(80, "supported"), (100, "mixed"), (120, "mixed")])
@@ -227,7 +227,7 @@ def test_gradients_of_other_seeds_and_settings_are_no_rivals() -> None:
 def test_few_epochs_and_gradients_of_zero() -> None:
     ps, ga = (file(cases.gradient_rows(size), f"exp-classify/mlp-{name}") for name, size in (("ps", 1), ("ga", 0.0)))
     assert states("Norm of", ps, ga) == ["supported"]
-    few = [replace(one, content={"rows": one.rows[:5]}) for one in (ps, ga)]
+    few = [replace(method, content={"rows": method.rows[:5]}) for method in (ps, ga)]
     assert states("Norm of", *few) == [OPEN]
 
 
@@ -252,8 +252,8 @@ def test_equivariance() -> None:
     good = {"move": "all", "largest": 1e-15, "change": 1.0, "scale": 1.0}
     bad = {"move": "n: moved", "largest": 0.3, "change": 1.0, "scale": 1.0}
     assert states("What is left", file([good])) == ["supported"]
-    (found,) = judged("What is left", file([good, bad]))
-    assert (found.mark.words, found.numbers) == ("mixed", "1 of 2 hold, not 0.3 < 1e-06")
+    (judgement,) = judged("What is left", file([good, bad]))
+    assert (judgement.mark.words, judgement.numbers) == ("mixed", "1 of 2 hold, not 0.3 < 1e-06")
     assert states("What is left", file([good]), file([bad], "exp-classify/gin-id-ps")) == ["mixed"]
 
 

@@ -32,9 +32,9 @@ def test_marks(ours: tuple[float, float | None, int], paper: float, larger: bool
 
 
 def kind(ours: tuple[float, float | None, int], paper: float, larger: bool = True, scatter: float | None = None) -> str:
-    found = compare(Summary(*ours), paper, larger, scatter)
-    assert found is not None
-    return found.kind
+    mark = compare(Summary(*ours), paper, larger, scatter)
+    assert mark is not None
+    return mark.kind
 
 
 def test_few_seeds_say_less_than_many() -> None:
@@ -52,9 +52,9 @@ def test_the_paper_is_one_more_run(seeds: int, half: float) -> None:
 
 
 def test_how_far_is_not_told_apart_is_said() -> None:
-    found = compare(Summary(80.0, 5.0, 3), 90.0, larger=True)
-    assert found is not None
-    assert (found.words, found.detail) == ("cannot be told apart", "90 lies within 80 ± 25")
+    mark = compare(Summary(80.0, 5.0, 3), 90.0, larger=True)
+    assert mark is not None
+    assert (mark.words, mark.detail) == ("cannot be told apart", "90 lies within 80 ± 25")
 
 
 def test_the_scatter_of_evaluations_counts_for_a_single_seed() -> None:
@@ -70,5 +70,5 @@ def test_what_is_not_finite_is_not_compare(value: float) -> None:
 
 
 def test_every_sign_is_explained() -> None:
-    assert len({one.sign for one in MARKS}) == len(MARKS)
-    assert all(one.sign in LEGEND for one in MARKS)
+    assert len({mark.sign for mark in MARKS}) == len(MARKS)
+    assert all(mark.sign in LEGEND for mark in MARKS)

@@ -24,16 +24,16 @@ def drawn(folder: Path) -> dict[str, Figure]:
 
 
 def figure(folder: Path, title: str) -> tuple[list[str], Figure]:
-    found = next(figure for name, figure in drawn(folder).items() if title in name)
-    return [label for label, _ in found.legend], found
+    chosen = next(figure for name, figure in drawn(folder).items() if title in name)
+    return [label for label, _ in chosen.legend], chosen
 
 
 def test_every_analysis_of_the_paper_is_drawn(tmp_path: Path) -> None:
-    found = drawn(write_everything(tmp_path))
+    by_name = drawn(write_everything(tmp_path))
     for number in ("Figure 2", "Figure 4", "Figure 5", "Figure 6", "Figure 7", "Figure 8", "Figures 9 to 11"):
-        assert f"({number})" in " ".join(found)
-    assert all(one.sources and (one.charts or one.grid) for one in found.values())
-    assert {claim.mark.words for one in found.values() for claim in one.claims} == {"supported"}
+        assert f"({number})" in " ".join(by_name)
+    assert all(figure.sources and (figure.charts or figure.grid) for figure in by_name.values())
+    assert {claim.mark.words for figure in by_name.values() for claim in figure.claims} == {"supported"}
 
 
 def test_runs_of_a_row_are_joined_where_they_belong_together(tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_charts_of_single_runs_share_their_axes(tmp_path: Path) -> None:
         rows = [{"coupling": "quasi", "draws": draws, "part": "all", "variance": size / draws} for draws in (1, 10)]
         write_analysis(tmp_path, "draws", "nbody/gnn-ps", rows, seed)
     labels, coupled = figure(tmp_path, "coupled")
-    one, other = (Drawn(chart) for chart in coupled.charts)
+    large, small = (Drawn(chart) for chart in coupled.charts)
     assert labels == ["quasi"]
-    assert one.texts[:-2] == other.texts[:-2]
-    assert max(y for _, y in one.paths[0]) < min(y for _, y in other.paths[0])
+    assert large.texts[:-2] == small.texts[:-2]
+    assert max(y for _, y in large.paths[0]) < min(y for _, y in small.paths[0])
 
 
 def test_bars_are_two_errors_and_dashes_what_draws_make(tmp_path: Path) -> None:
@@ -133,15 +133,15 @@ def test_every_declared_figure_is_drawn(tmp_path: Path) -> None:
     write_result(tmp_path, result("nbody/gnn-ps", test_mse=1.0))
     for name, some in rows.items():
         write_analysis(tmp_path, name, "nbody/gnn-ps", some)
-    found = drawn(tmp_path)
-    assert len(found) == 6
-    assert sum(len(one.charts) for one in found.values()) == 5  # no independent draws among these
+    by_name = drawn(tmp_path)
+    assert len(by_name) == 6
+    assert sum(len(figure.charts) for figure in by_name.values()) == 5  # no independent draws among these
 
 
 def test_rows_are_shown_once_for_each_analysis(tmp_path: Path) -> None:
-    found = [one.grid for one in drawn(write_everything(tmp_path)).values() if one.grid]
-    assert len({grid.caption for grid in found}) == len(found) == 7
-    assert [grid.caption for grid in found if not grid.folded] == ["Rows of the analysis “check”, demo"]
+    grids = [figure.grid for figure in drawn(write_everything(tmp_path)).values() if figure.grid]
+    assert len({grid.caption for grid in grids}) == len(grids) == 7
+    assert [grid.caption for grid in grids if not grid.folded] == ["Rows of the analysis “check”, demo"]
 
 
 def test_odd_analyses_and_values_are_shown_all_the_same(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from tests.lab.report.cases import result, write_analysis, write_everything
 
 def write_run(folder: Path, seed: int = 0, **changes: Any) -> Path:
     folder.mkdir(parents=True)
-    one = result("exp-classify/mlp-ps", seed, test_accuracy=changes.pop("accuracy", 90.0))
-    write_new(folder / "result.json", {**one, **changes})
+    content = result("exp-classify/mlp-ps", seed, test_accuracy=changes.pop("accuracy", 90.0))
+    write_new(folder / "result.json", {**content, **changes})
     return folder
 
 
@@ -61,8 +61,8 @@ def test_an_analysis_made_twice_counts_once(tmp_path: Path) -> None:
     path = write_analysis(tmp_path, "draws", "nbody/gnn-ps", [{"draws": 1, "loss": 1.0}])
     content = {**json.loads(path.read_text()), "date": "2027", "rows": [{"draws": 1, "loss": 2.0}]}
     path.with_name("seed-0.draws_2.json").write_text(json.dumps(content))
-    found = load_results(tmp_path)
-    assert [one.rows[0]["loss"] for one in found.analyses] == [2.0]
+    data = load_results(tmp_path)
+    assert [file.rows[0]["loss"] for file in data.analyses] == [2.0]
     assert "There are two of draws of nbody/gnn-ps, seed 0." in table(tmp_path)
 
 
@@ -77,13 +77,13 @@ def test_runs_bring_what_was_asked_of_them(tmp_path: Path) -> None:
     content = json.loads(other.read_text())
     other.write_text(json.dumps({**content, "run": {**content["run"], "date": "2020-01-01"}}))  # of another run
     write_result(results, result("exp/gin", not_separated=1.0))
-    found = load_runs([run], results)
-    assert [one.row for one in found.runs] == ["exp-classify/mlp-ps"]
-    assert [(one.analysis, one.rows[0]["loss"]) for one in found.analyses] == [("draws", 1.0)]
+    data = load_runs([run], results)
+    assert [file.row for file in data.runs] == ["exp-classify/mlp-ps"]
+    assert [(file.analysis, file.rows[0]["loss"]) for file in data.analyses] == [("draws", 1.0)]
     assert load_runs([run], tmp_path / "nowhere").analyses == []
     own = {**json.loads((results / "exp-classify/mlp-ps/seed-0.draws.json").read_text()), "analysis": "cost"}
     (run / "cost.json").write_text(json.dumps(own))
-    assert {one.analysis for one in load_runs([run], results).analyses} == {"cost", "draws"}
+    assert {file.analysis for file in load_runs([run], results).analyses} == {"cost", "draws"}
 
 
 def test_a_newer_analysis_of_another_run_does_not_count(tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_runs_are_reported_by_themselves(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "result.json").write_text(json.dumps(result("exp-classify/mlp-ps", seed, test_accuracy=97.0)))
         write_table(folder / "curve.csv", curve_text(cases.curve(0.1)))
-    one = load_runs([tmp_path / "runs" / "exp-classify" / "mlp-ps" / "seed-1"])
-    assert [run.content["seed"] for run in one.runs] == [1]
-    assert len(one.runs[0].curve) == 40
+    single = load_runs([tmp_path / "runs" / "exp-classify" / "mlp-ps" / "seed-1"])
+    assert [run.content["seed"] for run in single.runs] == [1]
+    assert len(single.runs[0].curve) == 40
     both = load_runs([tmp_path / "runs", tmp_path / "runs" / "exp-classify"])
     assert [run.content["seed"] for run in both.runs] == [0, 1]
     with pytest.raises(RunError, match=r"Expected a finished run with a result\.json"):

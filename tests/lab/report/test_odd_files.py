@@ -105,7 +105,8 @@ def test_numbers_at_the_ends_of_what_a_float_holds(tmp_path: Path, size: float) 
     write_analysis(tmp_path, "gradient", "exp-classify/mlp-ga", [{**row, "norm": size} for row in gradient_rows(1.0)])
     for seed in (0, 1):
         rows = [
-            {"graph": "D_4", "method": "ps", "draws": 1, "spread": one, "spread_stderr": size} for one in (size, -size)
+            {"graph": "D_4", "method": "ps", "draws": 1, "spread": spread, "spread_stderr": size}
+            for spread in (size, -size)
         ]
         write_analysis(tmp_path, "inner_symmetry", "figures", rows, seed)
         rows = [{"coupling": "independent", "draws": n, "loss": size, "spread": size, "variance": size} for n in (1, 2)]

@@ -46,9 +46,9 @@ def test_rows_are_chosen_by_value_and_know_their_method() -> None:
 
 
 def test_seeds_are_averaged_where_all_have_a_value() -> None:
-    one, other = ([{"x": x, "y": x + seed} for x in xs] for seed, xs in ((0, (1, 2, 3)), (2, (2, 3, 4))))
-    assert averages([RunRows("", one), RunRows("", other)], "x", "y") == {2: 3, 3: 4}
-    assert averages([RunRows("", one), RunRows("samples=2", other)], "x", "y") == {1: 1, 2: 3, 3: 4, 4: 6}
+    first, second = ([{"x": x, "y": x + seed} for x in xs] for seed, xs in ((0, (1, 2, 3)), (2, (2, 3, 4))))
+    assert averages([RunRows("", first), RunRows("", second)], "x", "y") == {2: 3, 3: 4}
+    assert averages([RunRows("", first), RunRows("samples=2", second)], "x", "y") == {1: 1, 2: 3, 3: 4, 4: 6}
 
 
 def test_values_that_are_no_numbers_are_passed_over() -> None:
@@ -64,7 +64,7 @@ def test_values_that_are_no_numbers_are_passed_over() -> None:
 
 
 def test_the_most_is_that_which_all_have() -> None:
-    one, other = ([{"draws": draws} for draws in some] for some in ((1, 5, 500), (1, 5)))
-    assert [run.rows for run in most_shared([RunRows("", one), RunRows("", other)], "draws")] == [[{"draws": 5}]] * 2
-    assert most_shared([RunRows("", one), RunRows("", [{"draws": 7}])], "draws") == []
-    assert most_shared([RunRows("", one)], "") == [RunRows("", one)]
+    many, few = ([{"draws": draws} for draws in some] for some in ((1, 5, 500), (1, 5)))
+    assert [run.rows for run in most_shared([RunRows("", many), RunRows("", few)], "draws")] == [[{"draws": 5}]] * 2
+    assert most_shared([RunRows("", many), RunRows("", [{"draws": 7}])], "draws") == []
+    assert most_shared([RunRows("", many)], "") == [RunRows("", many)]

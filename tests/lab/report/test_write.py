@@ -46,7 +46,7 @@ def test_the_page_needs_nothing_else(files: tuple[str, str]) -> None:
     page = Page(files[0])
     assert not {"script", "img", "iframe", "object"} & {tag for tag, _ in page.tags}
     assert not page.values("src")
-    assert all(one.startswith(("#", "data:")) for one in page.values("href"))
+    assert all(link.startswith(("#", "data:")) for link in page.values("href"))
     assert "@import" not in files[0]
     assert "url(" not in files[0]
 
@@ -64,7 +64,7 @@ def test_every_link_leads_somewhere_and_no_anchor_is_taken_twice(files: tuple[st
     page = Page(files[0])
     anchors = page.values("id")
     assert len(anchors) == len(set(anchors))
-    links = {one.removeprefix("#") for one in page.values("href") if one.startswith("#")}
+    links = {link.removeprefix("#") for link in page.values("href") if link.startswith("#")}
     assert len(links) > 20
     assert links <= set(anchors)
 
@@ -114,8 +114,8 @@ def test_places_that_cannot_be_are_refused(tmp_path: Path) -> None:
 
 def test_the_same_results_give_the_same_report(tmp_path: Path) -> None:
     data = load_results(write_everything(tmp_path / "results"))
-    one, other = (write_report(data, tmp_path / name / "report.html")[0].read_bytes() for name in ("a", "b"))
-    assert one == other
+    first, second = (write_report(data, tmp_path / name / "report.html")[0].read_bytes() for name in ("a", "b"))
+    assert first == second
 
 
 def test_markdown_means_what_it_says() -> None:
