@@ -41,8 +41,8 @@ def randomised(model: nn.Module, seed: int = 0) -> Any:
     """Every parameter random, biases and norms too, so that none can be left out or exchanged unseen."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for name, one in model.named_parameters():
-            one.copy_(0.3 * torch.randn(one.shape, generator=generator) + float("norm" in name.lower()))
+        for name, parameter in model.named_parameters():
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator) + float("norm" in name.lower()))
     return model.eval()
 
 
@@ -71,12 +71,12 @@ def state(model: nn.Module) -> dict[str, Tensor]:
 
 def classic(model: ViTModel, prefix: str = "") -> dict[str, Tensor]:
     """As google/vit-base-patch16-224-in21k has it on the hub."""
-    found = {}
+    tensors = {}
     for name, x in state(model).items():
         for ours, theirs in _CLASSIC.items():
             name = name.replace(ours, theirs)  # noqa: PLW2901
-        found[prefix + (f"encoder.layer.{name.removeprefix('layers.')}" if name.startswith("layers.") else name)] = x
-    return found
+        tensors[prefix + (f"encoder.layer.{name.removeprefix('layers.')}" if name.startswith("layers.") else name)] = x
+    return tensors
 
 
 def in_memory(model: ViTModel, prefix: str = "") -> dict[str, Tensor]:
@@ -85,7 +85,7 @@ def in_memory(model: ViTModel, prefix: str = "") -> dict[str, Tensor]:
 
 
 def timm(model: ViTModel, fused: bool = True) -> dict[str, Tensor]:
-    found = {}
+    tensors = {}
     for name, x in state(model).items():
         new = name
         if name.startswith("layers."):
@@ -95,11 +95,13 @@ def timm(model: ViTModel, fused: bool = True) -> dict[str, Tensor]:
         else:
             for ours, theirs in _TIMM_GLOBALS.items():
                 new = theirs + new.removeprefix(ours) if new.startswith(ours) else new
-        found[new] = x
+        tensors[new] = x
     for i in range(LAYERS if fused else 0):
         for kind in ("weight", "bias"):
-            found[f"blocks.{i}.attn.qkv.{kind}"] = torch.cat([found.pop(f"blocks.{i}.attn.{q}.{kind}") for q in "qkv"])
-    return found
+            tensors[f"blocks.{i}.attn.qkv.{kind}"] = torch.cat(
+                [tensors.pop(f"blocks.{i}.attn.{q}.{kind}") for q in "qkv"]
+            )
+    return tensors
 
 
 def write(folder: Path, tensors: dict[str, Tensor], config: Any = None, name: str = "model.safetensors") -> Path:

@@ -35,7 +35,7 @@ class _Operations(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if name in WAITING:
             raise HostWaitError(f"Expected nothing to wait for a GPU (got {func}: {WAITING[name]})")
-        if name in ("index", "index_put", "index_put_") and any(_masks(one) for one in args[1]):
+        if name in ("index", "index_put", "index_put_") and any(_masks(index) for index in args[1]):
             raise HostWaitError(f"Expected nothing to wait for a GPU (got {func} with a mask)")
         if func is torch.ops.aten.repeat_interleave.Tensor:
             raise HostWaitError(f"Expected nothing to wait for a GPU (got {func})")

@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def finish(
@@ -35,8 +35,8 @@ def finish(
         for command, more in zip(commands, environments, strict=True)
     ]
     try:
-        printed = [one.communicate(timeout=300) for one in started]
+        printed = [process.communicate(timeout=300) for process in started]
     finally:
-        for one in started:
-            one.kill()
-    return [(one.returncode, *both) for one, both in zip(started, printed, strict=True)]
+        for process in started:
+            process.kill()
+    return [(process.returncode, *both) for process, both in zip(started, printed, strict=True)]

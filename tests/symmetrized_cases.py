@@ -81,8 +81,8 @@ OURS = ("Frame weighted", "Energy", "Energy soft", "Quadrature")
 def masks(setting: str, sampler: str) -> list[tuple[str, torch.dtype]]:
     """The kinds of masks to test with, each in one precision."""
     everywhere = SETTINGS[setting].maskable is not None and sampler not in OURS
-    found = [("none", torch.float64), ("mixed" if everywhere else "none", torch.float32)]
-    return [*found, ("garbage", torch.float64)] if everywhere or setting in ("S", "E(3)") else found
+    kinds = [("none", torch.float64), ("mixed" if everywhere else "none", torch.float32)]
+    return [*kinds, ("garbage", torch.float64)] if everywhere or setting in ("S", "E(3)") else kinds
 
 
 def applies(setting: str, sampler: str) -> bool:
@@ -147,8 +147,8 @@ class Scorer(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Features:
         parts = self.mlp(*inputs).split([torch.Size(size).numel() for size in self.sizes.values()], 1)
-        found = {kind: part.view(-1, *size) for part, (kind, size) in zip(parts, self.sizes.items(), strict=True)}
-        return Features.join(found)
+        features = {kind: part.view(-1, *size) for part, (kind, size) in zip(parts, self.sizes.items(), strict=True)}
+        return Features.join(features)
 
 
 class Odd(nn.Module):

@@ -163,8 +163,8 @@ def test_forces_and_stress_follow_the_rotation_of_a_cell(pbc: Any) -> None:
         there = turned(atoms, q)
         assert calculator.get_property("energy", there) == pytest.approx(energy, abs=1e-11)
         np.testing.assert_allclose(calculator.get_property("forces", there), forces @ q.T, atol=1e-11)
-        found = voigt_6_to_full_3x3_stress(calculator.get_property("stress", there))
-        np.testing.assert_allclose(found, q @ stress @ q.T, atol=1e-11)
+        rotated = voigt_6_to_full_3x3_stress(calculator.get_property("stress", there))
+        np.testing.assert_allclose(rotated, q @ stress @ q.T, atol=1e-11)
     assert calculator.results["stress_std"].max() > 1e-3
 
 
@@ -210,7 +210,7 @@ def test_stress_is_the_gradient_of_the_averaged_energy() -> None:
         samplers.Frame(reads=(0,)),
         samplers.Canonical(nets.VNDGCNN(1, scores=False).double(), reads=(0,)),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda sampler: type(sampler).__name__,
 )
 def test_elements_that_change_are_named_and_not_conservative(sampler: Any) -> None:
     torch.manual_seed(0)
@@ -245,16 +245,16 @@ def test_all_rotations_at_once() -> None:
 
     def many(turned: list[Atoms]) -> list[dict[str, Any]]:
         sizes.append(len(turned))
-        found = []
-        for one in turned:
-            inner.calculate(one, PROPERTIES)
-            found.append(dict(inner.results))
-        return found
+        results = []
+        for copied in turned:
+            inner.calculate(copied, PROPERTIES)
+            results.append(dict(inner.results))
+        return results
 
     inner, atoms = Lopsided(), crystal()
-    one, all_at_once = SymmetrizedCalculator(Lopsided()), SymmetrizedCalculator(inner, many=many)
+    singly, all_at_once = SymmetrizedCalculator(Lopsided()), SymmetrizedCalculator(inner, many=many)
     for name in PROPERTIES:
-        np.testing.assert_array_equal(one.get_property(name, atoms), all_at_once.get_property(name, atoms))
+        np.testing.assert_array_equal(singly.get_property(name, atoms), all_at_once.get_property(name, atoms))
     assert sizes == [48, 48]  # energy and forces, and later the stress
     few = SymmetrizedCalculator(inner, many=lambda turned: many(turned)[:-1])
     with pytest.raises(ShapeError, match=r"Expected results for 48 turned copies from many \(got 47\)"):

@@ -216,11 +216,11 @@ def test_several_seeds_are_as_separate_runs(call: Commands, tmp_path: Path) -> N
     assert "seed 5" in output
     for seed in (5, 3):
         assert call("train", *TINY, "--seed", seed, "--out", tmp_path / "apart")[0] == 0
-        one, other = (
+        together, apart = (
             json.loads((tmp_path / name / "tiny" / "mlp-ps" / f"seed-{seed}" / "result.json").read_text())
             for name in ("together", "apart")
         )
-        assert metrics_of(one) == metrics_of(other)
+        assert metrics_of(together) == metrics_of(apart)
     assert not (tmp_path / "together" / "tiny" / "mlp-ps" / "seed-0").exists()
 
 
@@ -343,9 +343,9 @@ def test_evaluation_finds_what_the_run_found(call: Commands, tmp_path: Path) -> 
     folder = tmp_path / "tiny" / "mlp-ps" / "seed-7"
     code, output, errors = call("evaluate", folder, "--device", "cpu")
     assert (code, errors) == (0, "")
-    found = numbers(output)
-    assert set(found) == {"test_loss", "test_accuracy"}
-    for name, (now, before) in found.items():
+    metrics = numbers(output)
+    assert set(metrics) == {"test_loss", "test_accuracy"}
+    for name, (now, before) in metrics.items():
         assert now == before == f"{result['metrics'][name]:.6g}"
 
 
@@ -361,15 +361,15 @@ def test_evaluation_with_other_draws_finds_other_numbers(call: Commands, tmp_pat
 
 def test_evaluation_repeats_as_the_run_did(call: Commands, tmp_path: Path) -> None:
     run_quietly(RECIPES["tiny/mlp-ps"], tmp_path, changes=["test_repeats=3"])
-    found = numbers(call("evaluate", tmp_path / "tiny" / "mlp-ps" / "seed-0", "--device", "cpu")[1])
-    now, before = found["test_loss"]
+    metrics = numbers(call("evaluate", tmp_path / "tiny" / "mlp-ps" / "seed-0", "--device", "cpu")[1])
+    now, before = metrics["test_loss"]
     assert now == before
 
 
 def test_a_run_without_a_test_can_be_tested_later(call: Commands, tmp_path: Path) -> None:
     run_quietly(RECIPES["tiny/mlp-ps"], tmp_path, changes=["test_repeats=0"])
-    found = numbers(call("evaluate", tmp_path / "tiny" / "mlp-ps" / "seed-0", "--device", "cpu")[1])
-    assert float(found["test_loss"][0]) > 0
+    metrics = numbers(call("evaluate", tmp_path / "tiny" / "mlp-ps" / "seed-0", "--device", "cpu")[1])
+    assert float(metrics["test_loss"][0]) > 0
 
 
 def test_evaluation_leaves_the_run_as_it_is(call: Commands, tmp_path: Path) -> None:
@@ -422,7 +422,7 @@ def test_a_run_is_inspected(call: Commands, tmp_path: Path) -> None:
 def test_runs_that_kept_weights_are_analysed_over_training(call: Commands, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "tiny" / "mlp-ps" / "seed-0"
     assert call("train", *TINY, "--keep-every", 1, "--out", tmp_path / "runs")[0] == 0
-    assert sorted(one.name for one in (run / "weights").iterdir()) == ["epoch-0000.pt", "epoch-0001.pt"]
+    assert sorted(path.name for path in (run / "weights").iterdir()) == ["epoch-0000.pt", "epoch-0001.pt"]
     code, _, errors = call("analyse", "entropy", run, "--device", "cpu", "--results", tmp_path / "results")
     assert (code, errors) == (0, "")
     kept = json.loads((tmp_path / "results" / "tiny" / "mlp-ps" / "epochs=1" / "seed-0.entropy.json").read_text())

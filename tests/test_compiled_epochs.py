@@ -88,8 +88,8 @@ def test_epochs(setting: str, sampler: str) -> None:
         for inputs, mask in batches:
             wanted = step(model, model, inputs, mask)
             with config.patch({**COMPILER, **DRAWS}):
-                found = step(compiled, model, inputs, mask)
-            off = [name for name in wanted if not torch.allclose(found[name], wanted[name], atol=1e-6, rtol=1e-5)]
+                actual = step(compiled, model, inputs, mask)
+            off = [name for name in wanted if not torch.allclose(actual[name], wanted[name], atol=1e-6, rtol=1e-5)]
             assert not off, f"epoch {epoch}, training {training}, batch of {len(inputs[0])}"
             counts.append(counter.frame_count)
     assert counts[0] == pieces
@@ -131,12 +131,12 @@ def test_gradients_in_low_precision(inside: bool) -> None:
     wanted = gradients(autocast)
     torch.compiler.reset()
     if inside:
-        found = gradients(torch.compile(autocast, backend="aot_eager"))  # inductor rounds the base in other places
+        actual = gradients(torch.compile(autocast, backend="aot_eager"))  # inductor rounds the base in other places
     else:
         if not hasattr(config, "backward_pass_autocast"):
             pytest.skip("this torch lacks the setting")
         compiled = torch.compile(model, backend="aot_eager")
         with config.patch(backward_pass_autocast="off"), low:
             output = compiled(*inputs, mask=mask, noise=noise)
-        found = gradients(lambda *_: output)
-    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+        actual = gradients(lambda *_: output)
+    torch.testing.assert_close(actual, wanted, atol=1e-4, rtol=1e-4)

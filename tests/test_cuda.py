@@ -32,8 +32,8 @@ from tests.symmetrized_cases import SAMPLERS, SETTINGS, applies, make_inputs, ma
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-def close(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
-    return bool((found.cpu().double() - wanted.double()).abs().max() <= tolerance * wanted.abs().max())
+def close(actual: Tensor, wanted: Tensor, tolerance: float) -> bool:
+    return bool((actual.cpu().double() - wanted.double()).abs().max() <= tolerance * wanted.abs().max())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -52,7 +52,7 @@ def test_soft_sort(n: int, dtype: torch.dtype) -> None:
         (gradient,) = torch.autograd.grad(sum(use.sin().sum() for use in uses), leaf)
         results.append([*uses, gradient])
     tolerance = 1e-5 if dtype == torch.float32 else 1e-9
-    assert n == 1 or all(close(found, wanted, tolerance) for wanted, found in zip(*results, strict=True))
+    assert n == 1 or all(close(actual, wanted, tolerance) for wanted, actual in zip(*results, strict=True))
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
@@ -92,10 +92,10 @@ def test_a_step_can_be_captured() -> None:
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        found = step()
+        gradient = step()
     graph.replay()
     torch.cuda.synchronize()
-    assert close(found, wanted.cpu(), 1e-6)
+    assert close(gradient, wanted.cpu(), 1e-6)
 
 
 @pytest.mark.parametrize("group", [groups.S(), groups.SO(3), groups.SE(3), groups.D(4)], ids=repr)
@@ -127,7 +127,7 @@ def test_symmetrized_models_are_equivariant(setting: str, sampler: str, masking:
     case = SETTINGS[setting]
     inputs, mask = make_inputs(case, torch.float64, masking, torch.Generator().manual_seed(1))
     inputs = [x.cuda() for x in inputs]
-    mask = torch.utils._pytree.tree_map(lambda one: one if one is None else one.cuda(), mask)
+    mask = torch.utils._pytree.tree_map(lambda tensor: tensor if tensor is None else tensor.cuda(), mask)
     for output in case.outputs:
         model = make_model(case, output, sampler, torch.float64).cuda()
         assert_equivariant(model, *inputs, mask=mask, generator=torch.Generator("cuda").manual_seed(2))
@@ -142,7 +142,7 @@ def test_symmetrized_training_step_agrees_with_a_cpu(setting: str) -> None:
         model = make_model(case, case.outputs[0], "Learned", torch.float64).train()
         noise = model.noise(*inputs, mask=mask, samples=3, generator=torch.Generator().manual_seed(3))
         model.to(device)
-        there = torch.utils._pytree.tree_map(lambda one, device=device: one.to(device), noise)
+        there = torch.utils._pytree.tree_map(lambda tensor, device=device: tensor.to(device), noise)
         estimate = model.estimate(
             *(x.to(device) for x in inputs), mask=None if mask is None else mask.to(device), noise=there
         )
@@ -159,12 +159,12 @@ def test_no_synchronisation_in_a_training_step_of_a_model(setting: str, estimate
     case = SETTINGS[setting]
     inputs, mask = make_inputs(case, torch.float32, "holes", torch.Generator().manual_seed(1))
     inputs = [x.cuda() for x in inputs]
-    mask = torch.utils._pytree.tree_map(lambda one: one.cuda(), mask)
+    mask = torch.utils._pytree.tree_map(lambda tensor: tensor.cuda(), mask)
     model = make_model(case, case.outputs[0], "Learned", torch.float32).cuda().train()
 
     def step() -> None:
-        found = (model.estimator() if estimate else model)(*inputs, mask=mask)
-        loss = found.mean.square().mean() + sum(found.losses.values()) if estimate else found.square().mean()
+        output = (model.estimator() if estimate else model)(*inputs, mask=mask)
+        loss = output.mean.square().mean() + sum(output.losses.values()) if estimate else output.square().mean()
         loss.backward()
 
     step()  # what is made once may wait
@@ -181,7 +181,7 @@ def test_no_synchronisation_in_a_training_step_with_a_frame(setting: str) -> Non
     case = SETTINGS[setting]
     inputs, mask = make_inputs(case, torch.float32, "holes", torch.Generator().manual_seed(1))
     inputs = [x.cuda() for x in inputs]
-    mask = torch.utils._pytree.tree_map(lambda one: one.cuda(), mask)
+    mask = torch.utils._pytree.tree_map(lambda tensor: tensor.cuda(), mask)
     model = make_model(case, case.outputs[0], "Frame", torch.float32).cuda().train()
     model(*inputs, mask=mask).square().mean().backward()  # what is made once may wait
     torch.cuda.set_sync_debug_mode("error")
@@ -193,15 +193,15 @@ def test_no_synchronisation_in_a_training_step_with_a_frame(setting: str) -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_training_step_of_particles_can_be_captured(name: str) -> None:
-    recipe, found = replace(NAMES[name], task=Few), []
+    recipe, losses = replace(NAMES[name], task=Few), []
     settings = replace(recipe.settings, batch_size=4, samples=2, dropout=0.0)
     for capture in (False, True):
         engine = make_engine(recipe, settings, make_fabric(Options("cuda")), capture=capture)
         engine.model.load_state_dict(initial_weights(recipe, settings, 0))
         engine.model.train()
         index = torch.arange(4, device="cuda")
-        found.append([float(engine.train_step(index, 0, step)[0]) for step in range(3)])
-    plain, captured = found
+        losses.append([float(engine.train_step(index, 0, step)[0]) for step in range(3)])
+    plain, captured = losses
     assert plain[0] == pytest.approx(captured[0], rel=1e-4)
     assert plain == pytest.approx(captured, rel=1e-2)
     assert len(set(captured)) == 3
@@ -246,14 +246,14 @@ def test_weights_are_averaged_in_captured_steps_too(capture: bool) -> None:
     engine = make_engine(recipe, settings, make_fabric(Options("cuda")), capture=capture)
     engine.start(initial_weights(recipe, settings, 0))
     engine.model.train()
-    wanted = [one.detach().clone() for one in engine.model.parameters()]
+    wanted = [parameter.detach().clone() for parameter in engine.model.parameters()]
     for step in range(3):
         engine.train_step(torch.arange(4, device="cuda"), 0, step)
-        for one, now in zip(wanted, engine.model.parameters(), strict=True):
-            one.lerp_(now.detach(), 0.5)
+        for average, now in zip(wanted, engine.model.parameters(), strict=True):
+            average.lerp_(now.detach(), 0.5)
     assert engine.average is not None
-    for one, other in zip(engine.average, wanted, strict=True):
-        torch.testing.assert_close(one, other)
+    for average, wanted_average in zip(engine.average, wanted, strict=True):
+        torch.testing.assert_close(average, wanted_average)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -283,7 +283,7 @@ def test_short_attention(dtype: torch.dtype, masked: bool, compiled: bool) -> No
         y = attend(leaf, 4, None if seen is None else seen.to(device))
         results.append([y, *torch.autograd.grad((y * weights.to(y)).sum(), leaf)])
     tolerance = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float64: 1e-12}[dtype]
-    assert all(close(found, wanted, tolerance) for wanted, found in zip(*results, strict=True))
+    assert all(close(actual, wanted, tolerance) for wanted, actual in zip(*results, strict=True))
 
 
 def encoder_that_drops() -> tuple[Encoder, list[Tensor]]:
@@ -306,7 +306,7 @@ def test_dropout_in_attention_has_its_rate(compiled: bool) -> None:
     with torch.autocast("cuda", torch.bfloat16):
         for _ in range(2):
             call(torch.randn(64, 197, 128, device="cuda"))
-    first, second = (one.float() for one in kept[-2:])
+    first, second = (output.float() for output in kept[-2:])
     assert float(first.mean()) == pytest.approx(1, abs=5e-3)
     assert float(first.std()) == pytest.approx((0.1 / 0.9 / 197) ** 0.5, rel=0.05)
     assert not torch.equal(first, second)
@@ -321,14 +321,14 @@ def test_captured_attention_drops_anew_every_time() -> None:
             encoder(tokens[index])
         return kept[-1]
 
-    captured, found = Captured(call, index, torch.Generator("cuda")), []
+    captured, outputs = Captured(call, index, torch.Generator("cuda")), []
     for seed in (0, 1, 0):
         torch.manual_seed(seed)
-        found.append(captured(index).clone())
+        outputs.append(captured(index).clone())
     torch.manual_seed(0)
-    assert torch.equal(found[0], found[2])
-    assert torch.equal(found[0], call(index))
-    assert not torch.equal(found[0], found[1])
+    assert torch.equal(outputs[0], outputs[2])
+    assert torch.equal(outputs[0], call(index))
+    assert not torch.equal(outputs[0], outputs[1])
 
 
 def test_captured_patch_dropout_draws_its_share_anew() -> None:
@@ -370,13 +370,13 @@ def test_padded_batches_are_made_on_the_gpu_and_can_be_captured(targets: str) ->
         torch.cuda.set_sync_debug_mode("default")
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        found = call()
+        captured = call()
     for wanted in ([0, 1, 2], [3, 2, 3]):
         index.copy_(torch.tensor(wanted))
         graph.replay()
         batch = whole.batch(torch.tensor(wanted))
         expected = [batch.features, batch.edges.dense(), batch.edges.values, batch.mask, batch.targets, batch.known]
-        assert all(torch.equal(one.cpu(), other) for one, other in zip(found, expected, strict=True))
+        assert all(torch.equal(on_gpu.cpu(), on_cpu) for on_gpu, on_cpu in zip(captured, expected, strict=True))
 
 
 def test_runs_are_analysed(tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_runs_are_analysed(tmp_path: Path) -> None:
     here = load_run(tmp_path / PS.name / "seed-0", PS, Options("cpu"))
     # other random numbers: means of ten seeds differ by 1 % and by 12 % at most
     for name, key, apart in (("entropy", "row_entropy", 0.03), ("gradient", "norm", 0.2)):
-        ours, others = (_mean_over_seeds(one, name, key) for one in (engine, here))
+        ours, others = (_mean_over_seeds(run, name, key) for run in (engine, here))
         assert ours == pytest.approx(others, rel=apart)
     (study,) = STUDIES.values()
     spread = {row["method"]: row["spread"] for row in study(torch.device("cuda"), Questions(samples=500), quiet)}
@@ -411,8 +411,8 @@ def test_compiled_sorts_are_one_operation_and_keep_ties_in_place(tied: bool) -> 
 
     torch.compiler.reset()
     for backend in (keep, "inductor"):
-        found = torch.compile(descending, backend=backend, fullgraph=True)(*there)
-        assert torch.equal(found.cpu(), descending(scores, mask, ties))
+        order = torch.compile(descending, backend=backend, fullgraph=True)(*there)
+        assert torch.equal(order.cpu(), descending(scores, mask, ties))
     targets = [str(node.target) for node in graphs[0].graph.nodes]
     assert [name for name in targets if "sort" in name or "gather" in name] == ["probsym.argsort.default"]
 
@@ -428,13 +428,13 @@ def test_compiled_moves_and_their_gradients(shape: tuple[int, ...], axes: int | 
     index = torch.rand(3, 2, 5).argsort(-1)
     mask = torch.rand(3, 1, 5) < 0.7 if masked else None
     x = torch.rand(shape)
-    found = []
+    results = []
     for device, move in (("cpu", take), ("cuda", torch.compile(take, fullgraph=True, dynamic=False))):
         own = x.to(device).requires_grad_()
         y = move(own, index.to(device), axes, None if mask is None else mask.to(device))
         weights = torch.arange(y.numel(), device=device).view(y.shape).float()
-        found.append([y, *torch.autograd.grad((y * weights).sum(), own)])
-    assert all(torch.equal(one.cpu(), other) for one, other in zip(found[1], found[0], strict=True))
+        results.append([y, *torch.autograd.grad((y * weights).sum(), own)])
+    assert all(torch.equal(on_gpu.cpu(), on_cpu) for on_gpu, on_cpu in zip(results[1], results[0], strict=True))
 
 
 def _mean_over_seeds(engine: Engine, name: str, key: str) -> list[float]:
@@ -450,12 +450,12 @@ def test_compiled_gradients_of_vector_neurons_are_those_of_the_layer(rows: int, 
     torch.manual_seed(0)
     layer = EdgeConvolution(21, 21, neighbours=4).to("cuda", dtype)
     x = torch.randn(3, rows, 5, 21, dtype=dtype, device="cuda", requires_grad=True)
-    found = []
+    results = []
     for call in (layer, torch.compile(layer, fullgraph=True, dynamic=False, options=dict(COMPILER))):
-        trained = [x, *(one for one in layer.parameters() if one.requires_grad)]
-        found.append([one.cpu() for one in torch.autograd.grad(call(x).sin().sum(), trained)])
+        trained = [x, *(parameter for parameter in layer.parameters() if parameter.requires_grad)]
+        results.append([gradient.cpu() for gradient in torch.autograd.grad(call(x).sin().sum(), trained)])
     tolerance = 1e-3 if dtype == torch.float32 else 1e-9
-    assert all(close(compiled, plain, tolerance) for plain, compiled in zip(*found, strict=True))
+    assert all(close(compiled, plain, tolerance) for plain, compiled in zip(*results, strict=True))
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
@@ -465,8 +465,8 @@ def test_masked_norms_compiled_for_any_size_are_exact(rows: int) -> None:
     norm, x = MaskedBatchNorm(3).double(), torch.randn(rows, 5, 4, 3, dtype=torch.float64)
     mask = torch.rand(rows, 5, 4) < 0.8
     wanted = deepcopy(norm)(x, mask)
-    found = torch.compile(norm.cuda(), dynamic=True, fullgraph=True)(x.cuda(), mask.cuda())
-    assert close(found, wanted, 1e-12)
+    output = torch.compile(norm.cuda(), dynamic=True, fullgraph=True)(x.cuda(), mask.cuda())
+    assert close(output, wanted, 1e-12)
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, while compiling
@@ -489,15 +489,15 @@ def test_gradient_under_autocast() -> None:
     scores = torch.randn(3, 2, 300, device="cuda")
     x = torch.randint(-2, 3, (3, 1, 300, 300, 2), device="cuda").float()
     weights = torch.randint(-2, 3, (3, 2, 300, 300, 2), device="cuda").float()
-    found = []
+    gradients = []
     for low in (False, True):
         own = scores.clone().requires_grad_()
         with torch.autocast("cuda", torch.bfloat16, enabled=low):
             moved = soft_sort(own, tau=0.1).sort(x, (2, 3))
         (moved * weights).sum().backward()
         assert own.grad is not None
-        found.append(own.grad)
-    assert close(found[1], found[0].cpu(), 1e-4)
+        gradients.append(own.grad)
+    assert close(gradients[1], gradients[0].cpu(), 1e-4)
 
 
 @pytest.mark.parametrize("sampler", ["Haar", "Learned"])
@@ -507,5 +507,5 @@ def test_seeds_give_the_same_draws(setting: str, sampler: str) -> None:
     model = make_model(SETTINGS[setting], "k", sampler, torch.float64)
     assert isinstance(mask, Tensor)
     wanted, seeds = model(*inputs, mask=mask, seed=3), torch.full((len(mask),), 3, device="cuda")
-    found = model.cuda()(*(x.cuda() for x in inputs), mask=mask.cuda(), seed=seeds)
-    assert close(found, wanted, 1e-9)
+    output = model.cuda()(*(x.cuda() for x in inputs), mask=mask.cuda(), seed=seeds)
+    assert close(output, wanted, 1e-9)

@@ -52,8 +52,8 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, capsys: pytest.C
 def test_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", page.read_text())
     built = ("gallery/index.rst",)
-    inside = [one for one in links if not one.startswith("https://") and not one.endswith(built)]
-    assert [one for one in inside if not (page.parent / one).exists()] == []
+    inside = [link for link in links if not link.startswith("https://") and not link.endswith(built)]
+    assert [link for link in inside if not (page.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize("page", sorted((DOCS / "theory").glob("*.md")), ids=name_of)
@@ -122,8 +122,8 @@ def test_the_code_about_training_runs_in_a_loop_in_lightning_and_in_hugging_face
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of the trainers themselves, about workers and their own versions
             exec(block, names)
-        found = names[trained]
-        model = found if trained == "model" else found.model if trained == "classifier" else found.model.model
+        result = names[trained]
+        model = result if trained == "model" else result.model if trained == "classifier" else result.model.model
         assert loss(model) < before - 0.05, trained
 
 
@@ -137,7 +137,7 @@ def test_loops_in_two_processes_end_as_in_one(sharded: bool, tmp_path: Path, mon
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     ended = finish([["train.py"]] * 2, [{**common, "RANK": str(rank)} for rank in range(2)], tmp_path)
     assert [code for code, _, _ in ended] == [0, 0], ended
-    found = torch.load(tmp_path / "model.pt", weights_only=True)
+    weights = torch.load(tmp_path / "model.pt", weights_only=True)
 
     monkeypatch.chdir(tmp_path)
     alone = {"get_rank": 0, "get_world_size": 1} | dict.fromkeys(
@@ -150,7 +150,7 @@ def test_loops_in_two_processes_end_as_in_one(sharded: bool, tmp_path: Path, mon
         exec(precise + first + loops[0], {})
     finally:
         torch.set_default_dtype(torch.float32)
-    torch.testing.assert_close(found, torch.load("model.pt", weights_only=True), rtol=0, atol=1e-6)
+    torch.testing.assert_close(weights, torch.load("model.pt", weights_only=True), rtol=0, atol=1e-6)
 
 
 def test_the_code_about_nets_runs() -> None:
@@ -200,7 +200,7 @@ def test_the_code_about_tools_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for block in blocks[1:]:
         exec(block, names)
     assert {path.suffix for path in tmp_path.iterdir()} == {".pt2", ".onnx"}
-    assert [len(one) for one in names["each"].values()] == [2, 2]  # type: ignore[attr-defined]
+    assert [len(gradient) for gradient in names["each"].values()] == [2, 2]  # type: ignore[attr-defined]
 
 
 def test_the_code_about_averages_runs() -> None:
@@ -231,7 +231,7 @@ def test_every_table_with_a_number_of_ours_is_on_the_page() -> None:
     data = load_results(ROOT / "results")
     ours = {number for number, table in TABLES.items() if paper_grid(table, data) is not None}
     shown = re.findall(r"{paper-table} (\d+)", (DOCS / "results" / "index.md").read_text())
-    assert {int(one) for one in shown} == ours
+    assert {int(number) for number in shown} == ours
 
 
 def test_accuracy_by_draws_in_training_is_that_of_the_files() -> None:
@@ -240,8 +240,8 @@ def test_accuracy_by_draws_in_training_is_that_of_the_files() -> None:
     for draws, cell in zip((1, 2, 5, 10, 20, 50), line.split(" | "), strict=True):
         files = sorted(folder.glob(f"samples={draws}/*.sample_size.csv" if draws != 10 else "*.sample_size.csv"))
         rows = [row for file in files for row in csv.DictReader(file.read_text().splitlines()) if row["draws"] == "10"]
-        found = sorted(f"{float(row['accuracy']):.1f}" for row in rows)
-        assert sorted(cell.split(", ")) == found, draws
+        accuracies = sorted(f"{float(row['accuracy']):.1f}" for row in rows)
+        assert sorted(cell.split(", ")) == accuracies, draws
 
 
 def test_settings_of_samplers_are_those_of_the_file() -> None:
@@ -252,9 +252,9 @@ def test_settings_of_samplers_are_those_of_the_file() -> None:
     assert len(shown) == len({tuple(row[name] for name in usual) for row in rows})
     for name, value, accuracy, loss in shown:
         wanted = {**usual, name: float(value)} if name else usual
-        found = [row for row in rows if all(row[one] == wanted[one] for one in usual)]
-        assert f"{statistics.mean(row['accuracy'] for row in found):.1f}" == accuracy, wanted
-        assert f"{statistics.mean(row['loss'] for row in found):.2f}" == loss, wanted
+        matching = [row for row in rows if all(row[setting] == wanted[setting] for setting in usual)]
+        assert f"{statistics.mean(row['accuracy'] for row in matching):.1f}" == accuracy, wanted
+        assert f"{statistics.mean(row['loss'] for row in matching):.2f}" == loss, wanted
 
 
 def test_whoever_names_the_version_names_this_one() -> None:
@@ -278,19 +278,19 @@ def test_the_code_about_potentials_runs() -> None:
 
 
 def test_variances_of_rules_are_those_of_the_file() -> None:
-    found = json.loads((BENCHMARKS / "quadrature_cpu.json").read_text())
+    results = json.loads((BENCHMARKS / "quadrature_cpu.json").read_text())
     page = (DOCS / "averages.md").read_text()
     names = {"random network": "random network", "GNN": "GNN", "transformer": "nbody/transformer-ps"}
     shown = re.findall(r"^\| ([\w ]+), degree (\d) \| (\d+) \| (.+) \| (.+) \| (.+) \|$", page, re.M)
     assert len(shown) == 18
     for name, degree, calls, *variances in shown:
-        rows = [row for row in found[names[name]] if row["degree"] == int(degree)]
+        rows = [row for row in results[names[name]] if row["degree"] == int(degree)]
         assert {row["calls"] for row in rows} == {int(calls)}
         assert variances == [f"{row['variance']:.1e}".replace("e-0", "e-") for row in rows]
     for name, ratios in (("GNN", "16, 24, 125 and 23"), ("transformer", "45, 78, 337 and 418")):
-        by_way = {(row["way"], row["degree"]): row.get("variance") for row in found[names[name]]}
-        times = [round(by_way["uniform draws", one] / by_way["quadrature", one]) for one in (4, 5, 6, 7)]
-        assert re.findall(r"\d+", ratios) == [str(one) for one in times]
+        by_way = {(row["way"], row["degree"]): row.get("variance") for row in results[names[name]]}
+        times = [round(by_way["uniform draws", degree] / by_way["quadrature", degree]) for degree in (4, 5, 6, 7)]
+        assert re.findall(r"\d+", ratios) == [str(ratio) for ratio in times]
         assert ratios in " ".join(page.split())
 
 
@@ -302,7 +302,7 @@ def test_accuracies_of_turned_images_are_those_of_the_file() -> None:
         cells = r" \| ".join([r"([\d.]+)"] * turns)
         shown = re.findall(rf"^\| [^|]+ \| (\d+) \| {cells} \| ([\d.]+) to ([\d.]+) \|", page, re.M)
         rows = [
-            (str(row["passes"]), *(f"{one:.1f}" for one in (*row["accuracy"], *row["interval"][0])))
+            (str(row["passes"]), *(f"{number:.1f}" for number in (*row["accuracy"], *row["interval"][0])))
             for result in results
             for row in result[group]["rows"].values()
         ]
@@ -321,11 +321,11 @@ def test_tables_of_trained_potentials_are_those_of_the_files() -> None:
 
 
 def test_memory_of_draws_in_parts_is_what_the_file_says() -> None:
-    found = json.loads((BENCHMARKS / "draws_in_parts_cpu.json").read_text())
+    results = json.loads((BENCHMARKS / "draws_in_parts_cpu.json").read_text())
     page = " ".join((DOCS / "results" / "cost.md").read_text().split())
-    few, many, parts = (round(found["haar"]["added_bytes"][form] / 1e6) for form in found["haar"]["added_bytes"])
-    learned = round(found["learned"]["added_bytes"]["200 in parts of 20"] / 1e6)
-    times = found["haar"]["seconds"]["200 in parts of 20"] / found["haar"]["seconds"]["200"]
+    few, many, parts = (round(results["haar"]["added_bytes"][form] / 1e6) for form in results["haar"]["added_bytes"])
+    learned = round(results["learned"]["added_bytes"]["200 in parts of 20"] / 1e6)
+    times = results["haar"]["seconds"]["200 in parts of 20"] / results["haar"]["seconds"]["200"]
     assert f"200 draws holds {parts} MB, hardly more than the {few} MB of 20 draws, instead of {many} MB" in page
     assert f"With learned orders it holds {learned} MB" in page
     assert f"takes {times:.1f} times as long" in page
@@ -333,10 +333,10 @@ def test_memory_of_draws_in_parts_is_what_the_file_says() -> None:
 
 
 def test_memory_on_lists_of_edges_is_what_the_file_says() -> None:
-    found = json.loads((BENCHMARKS / "sparse_graphs_cpu.json").read_text())
+    results = json.loads((BENCHMARKS / "sparse_graphs_cpu.json").read_text())
     page = (DOCS / "guide" / "masks.md").read_text()
-    sizes = f"{found['nodes']:,} nodes, {found['edges']:,} edges and {found['draws']} draws"
+    sizes = f"{results['nodes']:,} nodes, {results['edges']:,} edges and {results['draws']} draws"
     shown = re.search(rf"{sizes}[^.]+? less than ([\d.]+) GB[^.]+less than ([\d.]+) GB", page)
     assert shown is not None
-    assert max(found["added_bytes"].values()) < float(shown[1]) * 1e9
-    assert found["process_bytes"] < float(shown[2]) * 1e9
+    assert max(results["added_bytes"].values()) < float(shown[1]) * 1e9
+    assert results["process_bytes"] < float(shown[2]) * 1e9

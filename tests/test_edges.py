@@ -89,7 +89,7 @@ def model_of(sampler: str, term: str = "n n", dtype: torch.dtype = torch.float64
 def test_edges_give_the_numbers_of_the_array_and_their_gradients(sampler: str, mask: Tensor | None) -> None:
     for dtype, term, training in [(torch.float64, "n n e", True), (torch.float32, "n n", False)]:
         x, pairs = graph(dtype, (3,) if term == "n n e" else ())
-        found = []
+        results = []
         for given in (pairs, EdgeList.from_dense(pairs)):
             model = model_of(sampler, term, dtype).train(training)
             numbers = (given.values if isinstance(given, EdgeList) else given).requires_grad_()
@@ -97,8 +97,8 @@ def test_edges_give_the_numbers_of_the_array_and_their_gradients(sampler: str, m
             of = [*model.base.parameters(), numbers]
             *own, of_values = torch.autograd.grad(y.square().sum(), of)
             at = tuple(EdgeList.from_dense(pairs.detach()).index)
-            found.append([y, *own, of_values if isinstance(given, EdgeList) else of_values[at]])
-        assert_close(found[1], found[0])
+            results.append([y, *own, of_values if isinstance(given, EdgeList) else of_values[at]])
+        assert_close(results[1], results[0])
 
 
 def test_edges_are_moved_as_the_array_is_whatever_their_order_and_the_dtype_of_the_index() -> None:
@@ -117,8 +117,8 @@ def test_estimates_in_chunks_of_draws_and_with_a_residual() -> None:
     dense, sparse = (
         model.estimate(x, given, samples=7, chunk=2, seed=3, keep_values=True, mask=MASK) for given in (pairs, edges)
     )
-    for one in ("mean", "stderr", "values"):
-        assert_close(getattr(sparse, one), getattr(dense, one))
+    for field in ("mean", "stderr", "values"):
+        assert_close(getattr(sparse, field), getattr(dense, field))
     assert torch.equal(sparse.elements["n"], dense.elements["n"])
     assert model.suggest_samples(x, edges, stderr=0.1, seed=0) == model.suggest_samples(x, pairs, stderr=0.1, seed=0)
     noise = model.noise(x, edges)
@@ -199,10 +199,10 @@ def test_gin_id_trains_and_evaluates_on_edges_as_on_the_array() -> None:
     for given in (pairs, EdgeList.from_dense(pairs)):
         model.zero_grad()
         model(x, given, mask=MASK, seed=1).square().sum().backward()
-    grads = [one.grad for one in model.parameters()]
+    grads = [parameter.grad for parameter in model.parameters()]
     model.zero_grad()
     model(x, pairs, mask=MASK, seed=1).square().sum().backward()
-    assert_close(grads, [one.grad for one in model.parameters()])
+    assert_close(grads, [parameter.grad for parameter in model.parameters()])
 
 
 @pytest.mark.parametrize("sampler", [samplers.Learned, samplers.Canonical, samplers.FromHaar])
@@ -220,13 +220,13 @@ def test_other_gradients_than_that_of_scores_are_there() -> None:
     x, pairs = graph()
     model = Symmetrized(Sums(), "n c, n n -> ", {"n": S}, samplers.Learned(gin(), reads=(0, 1))).double().eval()
     edges, live = EdgeList.from_dense(pairs), x.clone().requires_grad_()
-    wanted, found = (torch.autograd.grad(model(live, given, seed=1).sum(), live) for given in (pairs, edges))
-    assert_close(found, wanted)
+    wanted, gradients = (torch.autograd.grad(model(live, given, seed=1).sum(), live) for given in (pairs, edges))
+    assert_close(gradients, wanted)
     assert wanted[0].abs().max() > 0
     assert_close(torch.func.grad(lambda x: model(x, edges, seed=1).sum())(x), wanted[0])
     asked = list(model.base.parameters())
-    wanted, found = (torch.autograd.grad(model(x, given, seed=1).sum(), asked) for given in (pairs, edges))
-    assert_close(found, wanted)
+    wanted, gradients = (torch.autograd.grad(model(x, given, seed=1).sum(), asked) for given in (pairs, edges))
+    assert_close(gradients, wanted)
 
 
 NAMES = {"n": S}
@@ -298,11 +298,11 @@ class Largest(TorchDispatchMode):
     entries = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        for one in tree_leaves(found):
-            if isinstance(one, Tensor):
-                self.entries = max(self.entries, one.numel())
-        return found
+        output = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(output):
+            if isinstance(leaf, Tensor):
+                self.entries = max(self.entries, leaf.numel())
+        return output
 
 
 def test_nothing_of_n_by_n_is_made() -> None:

@@ -40,5 +40,5 @@ def test_in_distribution(setting: str, sampler: str, masking: str) -> None:
     case, generator = SETTINGS[setting], torch.Generator().manual_seed(2)
     inputs, mask = make_inputs(case, torch.float64, masking, generator)
     model = make_model(case, case.outputs[-1], sampler, torch.float64)
-    found = testing.equivariance_gap(model, *inputs, mask=mask, samples=300, generator=generator, relabellings=1999)
-    assert found.p_value > 5e-4  # of a hundred cases
+    report = testing.equivariance_gap(model, *inputs, mask=mask, samples=300, generator=generator, relabellings=1999)
+    assert report.p_value > 5e-4  # of a hundred cases

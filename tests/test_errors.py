@@ -27,7 +27,9 @@ BUILT_INS = {
 
 
 def test_the_table_lists_every_error() -> None:
-    classes = {name for name, one in inspect.getmembers(errors, inspect.isclass) if one.__module__ == errors.__name__}
+    classes = {
+        name for name, member in inspect.getmembers(errors, inspect.isclass) if member.__module__ == errors.__name__
+    }
     assert classes == {*BUILT_INS, "ProbsymError"}
 
 

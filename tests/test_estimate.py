@@ -51,13 +51,13 @@ class Weighted(samplers.Haar):
 def test_mean_and_standard_error(dtype: torch.dtype, chunk: int | None) -> None:
     x = normal(3, 4, 2, dtype=dtype)
     model = Symmetrized(smooth, "n c -> k", S, samples=10)
-    found = model.estimate(x, keep_values=True, chunk=chunk, generator=seeded())
-    y = found.values.double()
+    estimate = model.estimate(x, keep_values=True, chunk=chunk, generator=seeded())
+    y = estimate.values.double()
     tolerance = {"atol": 1e-12, "rtol": 1e-9} if dtype == torch.float64 else {"atol": 1e-6, "rtol": 1e-4}
-    assert found.samples == 10
-    assert found.mean.dtype == found.stderr.dtype == dtype
-    torch.testing.assert_close(found.mean.double(), y.mean(1), **tolerance)
-    torch.testing.assert_close(found.stderr.double(), y.std(1) / 10**0.5, **tolerance)
+    assert estimate.samples == 10
+    assert estimate.mean.dtype == estimate.stderr.dtype == dtype
+    torch.testing.assert_close(estimate.mean.double(), y.mean(1), **tolerance)
+    torch.testing.assert_close(estimate.stderr.double(), y.std(1) / 10**0.5, **tolerance)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -68,15 +68,15 @@ def test_weights(dtype: torch.dtype, chunk: int | None, scale: float) -> None:
     model = Symmetrized(smooth, "n c -> k", S, Weighted(), samples=10)
     noise = model.noise(x, generator=seeded())
     noise = noise._replace(inputs=(noise.inputs[0] * scale,))
-    found = model.estimate(x, noise=noise, keep_values=True, chunk=chunk)
-    y, w = found.values.double(), noise.inputs[0].double().unsqueeze(-1)
+    estimate = model.estimate(x, noise=noise, keep_values=True, chunk=chunk)
+    y, w = estimate.values.double(), noise.inputs[0].double().unsqueeze(-1)
     mean = (w * y).sum(1) / w.sum(1)
     variance = 10 / 9 * (w.square() * (y - mean.unsqueeze(1)).square()).sum(1) / w.sum(1).square()
     tolerance = {"atol": 1e-12, "rtol": 1e-9} if dtype == torch.float64 else {"atol": 1e-6, "rtol": 1e-4}
-    torch.testing.assert_close(found.mean.double(), mean, **tolerance)
-    torch.testing.assert_close(model(x, noise=noise), found.mean)
-    torch.testing.assert_close(found.stderr.double(), variance.sqrt(), **tolerance)
-    torch.testing.assert_close(found.weights.double(), (w / w.sum(1, keepdim=True)).squeeze(-1), **tolerance)
+    torch.testing.assert_close(estimate.mean.double(), mean, **tolerance)
+    torch.testing.assert_close(model(x, noise=noise), estimate.mean)
+    torch.testing.assert_close(estimate.stderr.double(), variance.sqrt(), **tolerance)
+    torch.testing.assert_close(estimate.weights.double(), (w / w.sum(1, keepdim=True)).squeeze(-1), **tolerance)
 
 
 def test_rounding_makes_no_variance_negative() -> None:
@@ -91,9 +91,9 @@ def test_rounding_makes_no_variance_negative() -> None:
 @pytest.mark.parametrize("coupling", ["independent", "antithetic"])
 def test_the_mean_has_a_gradient_and_its_error_has_none(coupling: str) -> None:
     x = normal(3, 4, 2).requires_grad_()
-    found = Symmetrized(smooth, "n c -> k", S, samples=5).estimate(x, coupling=coupling)
-    assert found.mean.requires_grad
-    assert not found.stderr.requires_grad
+    estimate = Symmetrized(smooth, "n c -> k", S, samples=5).estimate(x, coupling=coupling)
+    assert estimate.mean.requires_grad
+    assert not estimate.stderr.requires_grad
 
 
 def test_one_draw_and_exact_averages() -> None:
@@ -113,10 +113,10 @@ def test_frame_of_few_and_many_orders_in_one_batch(dtype: torch.dtype) -> None:
     adjacency = torch.stack([triangle, path]).to(dtype)
     x = normal(2, 3, dtype=dtype, seed=1)
     model = Symmetrized(lambda x, a: x[:, 0] + 2 * x[:, 1], "n, n n ->", S, samplers.Frame("laplacian")).eval()
-    found = model(x, adjacency)
+    output = model(x, adjacency)
     alone = torch.cat([model(x[i : i + 1], adjacency[i : i + 1]) for i in range(2)])
-    torch.testing.assert_close(found, alone, atol=8 * torch.finfo(dtype).eps, rtol=0)
-    torch.testing.assert_close(found[0], x[0].mean() * 3, atol=8 * torch.finfo(dtype).eps, rtol=0)
+    torch.testing.assert_close(output, alone, atol=8 * torch.finfo(dtype).eps, rtol=0)
+    torch.testing.assert_close(output[0], x[0].mean() * 3, atol=8 * torch.finfo(dtype).eps, rtol=0)
 
 
 def test_one_draw_beside_a_listed_frame_has_no_standard_error() -> None:
@@ -130,9 +130,9 @@ def test_one_draw_beside_a_listed_frame_has_no_standard_error() -> None:
 def test_random_bases_of_a_frame_are_not_called_exact() -> None:
     """Equal eigenvalues leave the axes random: the signs say nothing about how far the average is off."""
     model = Symmetrized(lambda x: x[:, 0, 0].square(), "m d ->", {"d": groups.O(2)}, samplers.Frame()).eval()
-    found = [model.estimate(torch.eye(2)[None]) for _ in range(5)]
-    assert torch.stack([one.mean for one in found]).std() > 1e-3
-    assert all(one.stderr.isnan().all() or (one.stderr > 0).all() for one in found)
+    estimates = [model.estimate(torch.eye(2)[None]) for _ in range(5)]
+    assert torch.stack([estimate.mean for estimate in estimates]).std() > 1e-3
+    assert all(estimate.stderr.isnan().all() or (estimate.stderr > 0).all() for estimate in estimates)
 
 
 @pytest.mark.parametrize("draws", [30, 100])
@@ -145,12 +145,12 @@ def test_standard_error_is_honest(sampler: str, draws: int) -> None:
     model = Symmetrized(smooth, "n c -> k", S, p, samples=draws).eval()
     x = normal(1, 4, 2, dtype=torch.float32).expand(3000, -1, -1)
     with torch.no_grad():
-        found = model.estimate(x, generator=seeded(1))
+        estimate = model.estimate(x, generator=seeded(1))
         if sampler == "Haar":
             true = Symmetrized(smooth, "n c -> k", S, samplers.Enumerate())(x[:1])
         else:
             true = model(x, samples=200, generator=seeded(2)).mean(0, keepdim=True)
-    covered = (found.mean - true).abs() <= stats.t.ppf(0.975, draws - 1) * found.stderr
+    covered = (estimate.mean - true).abs() <= stats.t.ppf(0.975, draws - 1) * estimate.stderr
     assert ((covered.float().mean(0) >= 0.93) & (covered.float().mean(0) <= 0.97)).all()
 
 
@@ -158,26 +158,26 @@ def test_huge_offsets_do_not_cancel() -> None:
     x = torch.arange(8.0).expand(2, -1)
     model = Symmetrized(lambda x: 1e6 + x[:, 0], "n ->", S, samples=200)
     for chunk in (None, 7):
-        found = model.estimate(x, keep_values=True, chunk=chunk, generator=seeded())
-        y = found.values.double()
-        torch.testing.assert_close(found.stderr.double(), y.std(1) / 200**0.5, rtol=1e-3, atol=0)
-        assert (found.mean - y.mean(1)).abs().max() <= 0.13  # two steps of float32 at 1e6
+        estimate = model.estimate(x, keep_values=True, chunk=chunk, generator=seeded())
+        y = estimate.values.double()
+        torch.testing.assert_close(estimate.stderr.double(), y.std(1) / 200**0.5, rtol=1e-3, atol=0)
+        assert (estimate.mean - y.mean(1)).abs().max() <= 0.13  # two steps of float32 at 1e6
 
 
 @pytest.mark.parametrize("tol", [0.5, 0.05])
 def test_tolerance(tol: float) -> None:
     x = normal(3, 4, 2)
     model = Symmetrized(smooth, "n c -> k", S)
-    found = model.estimate(x, samples=5, tol=tol, keep_values=True, generator=seeded())
-    assert found.stderr.max() <= tol
-    assert found.values.shape[1] == found.samples == found.elements["n"].shape[1]
+    estimate = model.estimate(x, samples=5, tol=tol, keep_values=True, generator=seeded())
+    assert estimate.stderr.max() <= tol
+    assert estimate.values.shape[1] == estimate.samples == estimate.elements["n"].shape[1]
     so_many = 30
-    while so_many < found.samples:
-        y = found.values[:, :so_many]
+    while so_many < estimate.samples:
+        y = estimate.values[:, :so_many]
         assert (y.std(1) / so_many**0.5).max() > tol
         so_many += max(5, so_many // 2)
-    assert so_many == found.samples
-    torch.testing.assert_close(found.mean, found.values.mean(1))
+    assert so_many == estimate.samples
+    torch.testing.assert_close(estimate.mean, estimate.values.mean(1))
 
 
 @pytest.mark.parametrize("samples", [1, 5])
@@ -185,9 +185,9 @@ def test_tolerance_is_not_met_by_luck(samples: int) -> None:
     """Of outputs 0 and 1, the first few draws may all be equal; that is no standard error of zero."""
     x = torch.tensor([1.0, -1.0, -1.0, -1.0]).view(1, 4, 1)
     model = Symmetrized(lambda x: (x[:, 0, 0] > 0).float(), "n c -> ", S, samples=samples)
-    found = [model.estimate(x, tol=0.05, generator=seeded(i)) for i in range(200)]
-    assert all(float(one.mean) > 0 and one.samples >= 30 for one in found)
-    assert sum(abs(float(one.mean) - 0.25) <= 0.15 for one in found) >= 190
+    estimates = [model.estimate(x, tol=0.05, generator=seeded(i)) for i in range(200)]
+    assert all(float(estimate.mean) > 0 and estimate.samples >= 30 for estimate in estimates)
+    assert sum(abs(float(estimate.mean) - 0.25) <= 0.15 for estimate in estimates) >= 190
 
 
 @pytest.mark.parametrize(("samples", "most"), [(30, 50), (30, 30), (100, 10), (1, 7)])
@@ -217,16 +217,16 @@ def test_elements(setting: str, sampler: str, dtype: torch.dtype) -> None:
     model = make_model(case, case.outputs[-1], sampler, dtype)
     model.base.register_forward_hook(lambda module, args, out: seen.append(args))
     model.base.register_forward_hook(lambda module, args, out: made.append(out))
-    found = model.estimate(*inputs, keep_values=True, generator=seeded())
-    draws = found.samples
-    g = {key: one.flatten(0, 1) for key, one in found.elements.items()}
-    back = {key: case.groups[key].inverse(one) for key, one in g.items()}
+    estimate = model.estimate(*inputs, keep_values=True, generator=seeded())
+    draws = estimate.samples
+    g = {key: elements.flatten(0, 1) for key, elements in estimate.elements.items()}
+    back = {key: case.groups[key].inverse(elements) for key, elements in g.items()}
     undone = model.signature.act(back, [x.repeat_interleave(draws, 0) for x in inputs])
     tolerance = {"atol": 1e-9, "rtol": 0} if dtype == torch.float64 else {"atol": 1e-4, "rtol": 0}
     for x, y in zip(undone, seen[0], strict=True):
         torch.testing.assert_close(x, y, **tolerance)
     (moved,) = model.signature.act_on_outputs(g, [made[0]])
-    torch.testing.assert_close(moved, found.values.flatten(0, 1), **tolerance)
+    torch.testing.assert_close(moved, estimate.values.flatten(0, 1), **tolerance)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -240,10 +240,12 @@ def test_entropy(dtype: torch.dtype, training: bool, chunk: int | None) -> None:
     noise = model.noise(x, mask=mask, generator=seeded())
     scores = net(x.unsqueeze(1) + noise.inputs[0], mask=mask).scores
     wanted = soft_sort(scores, mask=mask.unsqueeze(1), tau=0.1).entropy().mean()
-    found = model.estimate(x, mask=mask, noise=noise, chunk=chunk)
-    assert set(found.losses) == {"entropy"}
-    torch.testing.assert_close(found.losses["entropy"], wanted, rtol=1e-4, atol=1e-6)
-    gradient, expected = (torch.autograd.grad(one, net.head.weight)[0] for one in (found.losses["entropy"], wanted))
+    estimate = model.estimate(x, mask=mask, noise=noise, chunk=chunk)
+    assert set(estimate.losses) == {"entropy"}
+    torch.testing.assert_close(estimate.losses["entropy"], wanted, rtol=1e-4, atol=1e-6)
+    gradient, expected = (
+        torch.autograd.grad(loss, net.head.weight)[0] for loss in (estimate.losses["entropy"], wanted)
+    )
     assert gradient.abs().max() > 0
     torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-5)
     with torch.no_grad():
@@ -257,17 +259,17 @@ def test_losses_are_computed_in_training_and_otherwise_when_asked_for(monkeypatc
     x = normal(3, 4, 2, dtype=torch.float32)
     model.train().estimate(x)
     assert calls == [1]
-    found = model.eval().estimate(x)
+    estimate = model.eval().estimate(x)
     assert calls == [1]
-    assert found.losses["entropy"] == 0
-    assert (len(found.losses), calls) == (1, [1, 1])  # and then no more
+    assert estimate.losses["entropy"] == 0
+    assert (len(estimate.losses), calls) == (1, [1, 1])  # and then no more
 
 
 @pytest.mark.parametrize("training", [False, True])
 def test_the_entropy_is_zero_where_nothing_is_relaxed(training: bool) -> None:
     for sampler in (samplers.Haar(), samplers.Enumerate(), samplers.Frame("sort")):
-        found = Symmetrized(smooth, "n c -> k", S, sampler).train(training).estimate(normal(3, 4, 2)).losses
-        assert dict(found) == {"entropy": 0}
+        losses = Symmetrized(smooth, "n c -> k", S, sampler).train(training).estimate(normal(3, 4, 2)).losses
+        assert dict(losses) == {"entropy": 0}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -279,11 +281,11 @@ def test_the_entropy_of_finite_groups_is_that_of_their_softmax(dtype: torch.dtyp
         samplers.FromHaar(lambda x: x[:, 0, :].repeat(1, 2), tau=0.3),
     ):
         model = Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": group}, sampler, samples=6)
-        found = model.estimate(x, chunk=4)
-        logits = torch.cat([part.features["d"] for part in found.chunks], 1)
+        estimate = model.estimate(x, chunk=4)
+        logits = torch.cat([part.features["d"] for part in estimate.chunks], 1)
         wanted = torch.distributions.Categorical(logits=logits / 0.3).entropy().mean()
-        torch.testing.assert_close(found.losses["entropy"], wanted)
-        assert found.losses["entropy"] > 0.1
+        torch.testing.assert_close(estimate.losses["entropy"], wanted)
+        assert estimate.losses["entropy"] > 0.1
 
 
 def test_an_estimator_is_the_model_with_another_call() -> None:
@@ -292,9 +294,9 @@ def test_an_estimator_is_the_model_with_another_call() -> None:
     assert list(estimator.parameters()) == list(model.parameters())
     assert not model.eval().estimator().model.training
     x = normal(3, 4, dtype=torch.float32)
-    found = estimator(x, samples=5, generator=seeded(1), keep_values=True)
-    assert found.values.shape == (3, 5, 2)
-    assert torch.equal(found.mean, model(x, samples=5, generator=seeded(1)))
+    estimate = estimator(x, samples=5, generator=seeded(1), keep_values=True)
+    assert estimate.values.shape == (3, 5, 2)
+    assert torch.equal(estimate.mean, model(x, samples=5, generator=seeded(1)))
 
 
 # how many draws
@@ -306,10 +308,10 @@ def test_suggested_samples_give_the_standard_error(dtype):
     model = Symmetrized(lambda x: (x[:, 0], 10 * x[:, 0]), "n -> , ", S, eval_coupling="quasi").eval()
     x, mask = normal(2, 5, dtype=dtype), torch.tensor([[True] * 5, [True, False, True, False, True]])
     variance = max(float(row[real].var(correction=0)) for row, real in zip(x, mask, strict=True))
-    found = model.suggest_samples(x, stderr=0.1, mask=mask, samples=5000, seed=1)
-    assert found == pytest.approx(100 * variance / 0.1**2, rel=0.1)
-    assert model.suggest_samples(x, stderr=0.2, mask=mask, samples=5000, seed=1) == pytest.approx(found / 4, abs=1)
-    reached = model.estimate(x, mask=mask, samples=found, seed=2, coupling="independent").stderr[1].max()
+    samples = model.suggest_samples(x, stderr=0.1, mask=mask, samples=5000, seed=1)
+    assert samples == pytest.approx(100 * variance / 0.1**2, rel=0.1)
+    assert model.suggest_samples(x, stderr=0.2, mask=mask, samples=5000, seed=1) == pytest.approx(samples / 4, abs=1)
+    reached = model.estimate(x, mask=mask, samples=samples, seed=2, coupling="independent").stderr[1].max()
     assert float(reached) == pytest.approx(0.1, rel=0.1)
 
 

@@ -109,14 +109,14 @@ def test_turned_images(tmp_path: Path) -> None:
 
     def classifier(images: Tensor) -> Tensor:
         calls.append(len(images))
-        found: Tensor = example["stand_in"](images)
-        return found
+        logits: Tensor = example["stand_in"](images)
+        return logits
 
     torch.manual_seed(0)
     example["make_images"](tmp_path)
-    found = example["main"](classifier, tmp_path, side=8)
-    example["draw"](found)
-    bare, symmetrized = zip(*found, strict=True)
+    accuracies = example["main"](classifier, tmp_path, side=8)
+    example["draw"](accuracies)
+    bare, symmetrized = zip(*accuracies, strict=True)
     assert bare[0] == 1 > max(bare[1:])
     assert len(symmetrized) == 4
     assert len(set(symmetrized)) == 1

@@ -21,10 +21,10 @@ def test_programs_draw_for_themselves(coupling: str) -> None:
     model = first_item()
     program = export.program(model, torch.randn(3, 4, 2), samples=2400, coupling=coupling).module()
     x = torch.randn(5, 4, 2)
-    one, other = program(x), program(x)
-    for found in (one, other):
-        torch.testing.assert_close(found, x.mean(1), atol=0.15, rtol=0)
-    assert not torch.equal(one, other) or coupling == "stratified"  # each item then comes first equally often
+    first, second = program(x), program(x)
+    for output in (first, second):
+        torch.testing.assert_close(output, x.mean(1), atol=0.15, rtol=0)
+    assert not torch.equal(first, second) or coupling == "stratified"  # each item then comes first equally often
 
 
 def test_sobol_sequences_are_not_drawn_inside() -> None:
@@ -48,7 +48,7 @@ def test_masks_by_name() -> None:
     given = torch.randn(4, 4, 3), torch.randn(4, 4, 2)
     masks = {"n": torch.rand(4, 4) < 0.7, "q": torch.rand(4, 4) < 0.7}
     noise = model.noise(*given, mask=masks)
-    some = [x[:2] for x in given], {name: one[:2] for name, one in masks.items()}
+    some = [x[:2] for x in given], {name: mask[:2] for name, mask in masks.items()}
     program = export.program(model, *some[0], mask=some[1], noise=noise.rows(0, 2)).module()
     torch.testing.assert_close(program(*given, mask=masks, noise=noise.named()), model(*given, mask=masks, noise=noise))
 
@@ -65,8 +65,8 @@ def test_further_arguments_of_the_base(count: int) -> None:
     few = {**extra, "time": extra["time"][:count]}
     program = export.program(model, x[:count], noise=noise.rows(0, count), extra=few).module()
     extra["scale"] = torch.tensor(3.0)
-    found = program(x, noise=noise.named(), extra=extra)
-    torch.testing.assert_close(found, model(x, noise=noise, extra=extra))
+    output = program(x, noise=noise.named(), extra=extra)
+    torch.testing.assert_close(output, model(x, noise=noise, extra=extra))
 
 
 class Counts(nn.Module):
@@ -103,8 +103,8 @@ def test_without_onnxscript_one_line_says_what_to_install(monkeypatch: pytest.Mo
 def test_onnx_draws_for_itself(sampler: samplers.Sampler) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    found = export.onnx(first_item(sampler), torch.randn(2, 4, 2), samples=2400)
-    session = runtime.InferenceSession(found.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    program = export.onnx(first_item(sampler), torch.randn(2, 4, 2), samples=2400)
+    session = runtime.InferenceSession(program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
     x = torch.randn(3, 4, 2)
     x[:, 1:3, 0] = 9  # ties for the first place of the sorted, which the second channel decides
     wanted = (

@@ -80,8 +80,8 @@ def read_rows(folder: Path) -> int | None:
     path = folder / "exp" / "gin" / "seed-0.draws.json"
     if not path.exists():
         return None
-    found = read_object(path)
-    assert find_table(path.with_suffix(".csv"), found, "").read_bytes() == table_text(found["rows"]).encode()
+    content = read_object(path)
+    assert find_table(path.with_suffix(".csv"), content, "").read_bytes() == table_text(content["rows"]).encode()
     return NEW
 
 
@@ -155,10 +155,10 @@ def test_a_kill_before_any_call(subject: Subject, tmp_path: Path, monkeypatch: p
         folder, old = next(places)
         with pytest.raises(Killed), killed_before(number):
             subject.write(folder, NEW)
-        found = subject.read(folder)
-        assert found in (old, NEW), number
-        seen.add(found)
-        if subject.replaces or found is None:
+        state = subject.read(folder)
+        assert state in (old, NEW), number
+        seen.add(state)
+        if subject.replaces or state is None:
             subject.write(folder, NEW)
         assert subject.read(folder) == NEW
     assert seen == {old, NEW}
@@ -196,8 +196,8 @@ def test_what_a_killed_writer_left_whole_is_found_by_its_digest_alone(tmp_path: 
 
     def write() -> None:
         with killed_before(5), atomic_write(first, second) as beside:
-            for one in beside:
-                one.write_text(one.name)
+            for path in beside:
+                path.write_text(path.name)
 
     with pytest.raises(Killed):
         write()
@@ -245,10 +245,10 @@ def test_of_many_writers_at_once_one_wins_and_nothing_of_the_others_remains(
             outcomes[number] = str(error)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     (winner,) = (number for number, outcome in outcomes.items() if outcome == "won")
     assert all("never overwritten" in outcomes[number] for number in range(8) if number != winner)
     (run,) = load_results(tmp_path).runs

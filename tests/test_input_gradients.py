@@ -46,8 +46,8 @@ def errors(model: Symmetrized, inputs: Sequence[Tensor], mask: object, order: in
     def along(*given: Tensor) -> Tensor:
         live = [x.detach().requires_grad_() for x in given]
         with torch.enable_grad():
-            found = torch.autograd.grad(value(*live), live, create_graph=order == 2, materialize_grads=True)
-            first = sum((g * v).sum() for g, v in zip(found, directions[0], strict=True))
+            gradients = torch.autograd.grad(value(*live), live, create_graph=order == 2, materialize_grads=True)
+            first = sum((g * v).sum() for g, v in zip(gradients, directions[0], strict=True))
             if order == 1:
                 return first
             second = torch.autograd.grad(first, live, materialize_grads=True)
@@ -56,8 +56,8 @@ def errors(model: Symmetrized, inputs: Sequence[Tensor], mask: object, order: in
     def first_only(*given: Tensor) -> Tensor:
         live = [x.detach().requires_grad_() for x in given]
         with torch.enable_grad():
-            found = torch.autograd.grad(value(*live), live, materialize_grads=True)
-        return sum((g * v).sum() for g, v in zip(found, directions[0], strict=True))
+            gradients = torch.autograd.grad(value(*live), live, materialize_grads=True)
+        return sum((g * v).sum() for g, v in zip(gradients, directions[0], strict=True))
 
     wanted = slope(value if order == 1 else first_only, inputs, directions[order - 1])
     return float((along(*inputs) - wanted).abs() / wanted.abs().clamp(min=1e-3))
@@ -79,16 +79,16 @@ def test_second_derivatives_are_central_differences(setting: str, sampler: str) 
 
 
 @pytest.mark.parametrize("masking", ["none", "holes"])
-@pytest.mark.parametrize(("setting", "sampler"), [one for one in CASES if one[0] in ("SO(3)", "E(3)", "O(5)")])
+@pytest.mark.parametrize(("setting", "sampler"), [case for case in CASES if case[0] in ("SO(3)", "E(3)", "O(5)")])
 def test_forces_can_be_learned(setting: str, sampler: str, masking: str) -> None:
     """The derivative of a force in the parameters, those of the sampler among them, is a central difference."""
     case = SETTINGS[setting]
     inputs, mask = generic_inputs(case, masking)
     model = make_model(case, case.outputs[0], sampler, torch.float64)
     noise = model.noise(*inputs, mask=mask, generator=torch.Generator().manual_seed(2))
-    parameters = [one for one in model.parameters() if one.requires_grad]
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     generator = torch.Generator().manual_seed(3)
-    directions = [torch.randn(one.shape, dtype=one.dtype, generator=generator) for one in parameters]
+    directions = [torch.randn(parameter.shape, dtype=parameter.dtype, generator=generator) for parameter in parameters]
 
     def misfit() -> Tensor:
         x = inputs[0].detach().requires_grad_()
@@ -96,13 +96,13 @@ def test_forces_can_be_learned(setting: str, sampler: str, masking: str) -> None
         (force,) = torch.autograd.grad(energy, x, create_graph=True)
         return (torch.where(force.abs() < 10, force, 0) - 0.1).square().sum()
 
-    found = torch.autograd.grad(misfit(), parameters, materialize_grads=True)
-    along = sum((g * v).sum() for g, v in zip(found, directions, strict=True))
+    gradients = torch.autograd.grad(misfit(), parameters, materialize_grads=True)
+    along = sum((g * v).sum() for g, v in zip(gradients, directions, strict=True))
     values = []
     for sign in (1, -2):
         with torch.no_grad():
-            for one, v in zip(parameters, directions, strict=True):
-                one.add_(sign * STEP * v)
+            for parameter, v in zip(parameters, directions, strict=True):
+                parameter.add_(sign * STEP * v)
         values.append(misfit().detach())
     wanted = (values[0] - values[1]) / (2 * STEP)
     assert float((along - wanted).abs() / wanted.abs()) < 1e-5
@@ -135,17 +135,19 @@ def test_the_straight_through_gradient_in_the_inputs_would_be_noticed(setting: s
 @pytest.mark.parametrize("name", ["Learned", "Canonical", "FromHaar"])
 @pytest.mark.parametrize("setting", ["S", "O(3)", "C(4)", "S x SE(3)"])
 def test_parameters_get_the_same_gradient_whether_inputs_ask_for_one(setting: str, name: str, training: bool) -> None:
-    case, found = SETTINGS[setting], []
+    case, gradients = SETTINGS[setting], []
     for live in (False, True):
         inputs, mask = generic_inputs(case, "holes")
         model = make_model(case, case.outputs[-1], name, torch.float64).train(training)
         noise = model.noise(*inputs, mask=mask, generator=torch.Generator().manual_seed(2))
         model(*(x.requires_grad_(live) for x in inputs), mask=mask, noise=noise).square().sum().backward()
-        found.append({name: one.grad for name, one in model.named_parameters() if one.grad is not None})
-    assert found[0].keys() == found[1].keys()
-    for key, gradient in found[0].items():
-        torch.testing.assert_close(found[1][key], gradient, rtol=1e-8, atol=1e-10)
-    assert any(key.startswith("sampler") and bool(one.abs().max() > 0) for key, one in found[0].items())
+        gradients.append(
+            {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+        )
+    assert gradients[0].keys() == gradients[1].keys()
+    for key, gradient in gradients[0].items():
+        torch.testing.assert_close(gradients[1][key], gradient, rtol=1e-8, atol=1e-10)
+    assert any(key.startswith("sampler") and bool(gradient.abs().max() > 0) for key, gradient in gradients[0].items())
 
 
 class Both(nn.Module):
@@ -214,14 +216,14 @@ def test_an_encoder_gets_the_straight_through_gradient_if_asked(asked: bool) -> 
 
 
 def test_statistics_of_norms_count_a_step_once() -> None:
-    found = []
+    buffers = []
     for live in (False, True):
         torch.manual_seed(0)
         sampler = samplers.Learned(nets.VNDGCNN(1, hidden=24), tau=0.1)
         model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"n": groups.S(), "d": groups.O(3)}, sampler, samples=2)
         x = torch.randn(4, 5, 3, generator=torch.Generator().manual_seed(1)).requires_grad_(live)
         model(x, generator=torch.Generator().manual_seed(2))
-        found.append([one.clone() for one in model.buffers()])
-    assert found[0]
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)
+        buffers.append([buffer.clone() for buffer in model.buffers()])
+    assert buffers[0]
+    for without_gradient, with_gradient in zip(*buffers, strict=True):
+        torch.testing.assert_close(without_gradient, with_gradient)

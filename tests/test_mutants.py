@@ -53,7 +53,7 @@ def scalars_by_the_place_of_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         nets.VNDGCNN,
         "_joined_scalars",
-        lambda self, inputs, x: right(self, tuple(one.sort(-2)[0] for one in inputs), x),
+        lambda self, inputs, x: right(self, tuple(tensor.sort(-2)[0] for tensor in inputs), x),
     )
 
 
@@ -72,8 +72,8 @@ def composition_in_the_wrong_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def forgotten_inverse_on_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
     def apply(self: Draw, batch: samplers.Batch, outputs: list[Tensor]) -> tuple[Tensor, ...]:
         back = {
-            key: batch.signature.groups[key].inverse(one) if isinstance(one, Tensor) else one
-            for key, one in self.carriers.items()
+            key: batch.signature.groups[key].inverse(carrier) if isinstance(carrier, Tensor) else carrier
+            for key, carrier in self.carriers.items()
         }
         turned = Draw(self.count, self.elements, back)
         terms = zip(batch.signature.outputs, outputs, strict=True)
@@ -173,8 +173,8 @@ def noise_reused_across_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     right = samplers.Learned.noise
 
     def noise(self: samplers.Learned, batch: samplers.Batch, draws: int, *rest: object, **options: object) -> object:
-        found = right(self, batch, draws, *rest, **options)  # type: ignore[arg-type]
-        return torch.utils._pytree.tree_map(lambda one: one[:, :1].expand_as(one), found)
+        drawn = right(self, batch, draws, *rest, **options)  # type: ignore[arg-type]
+        return torch.utils._pytree.tree_map(lambda tensor: tensor[:, :1].expand_as(tensor), drawn)
 
     monkeypatch.setattr(samplers.Learned, "noise", noise)
 
@@ -184,8 +184,8 @@ def sizes_tiled_instead_of_interleaved(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Draw.masks
 
     def masks(self: Draw, batch: samplers.Batch) -> dict[str, Tensor]:
-        found = right(self, batch)
-        return {name: one.transpose(0, 1).reshape(one.shape) for name, one in found.items()}
+        interleaved = right(self, batch)
+        return {name: mask.transpose(0, 1).reshape(mask.shape) for name, mask in interleaved.items()}
 
     monkeypatch.setattr(Draw, "masks", masks)
 
@@ -216,13 +216,13 @@ def a_side_of_its_own_for_each_factor(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def forward(self: samplers.FromHaar, batch: samplers.Batch, noise: samplers.Noise) -> Draw:
         features = {}
-        one = noises.haar_elements(batch, noise.draws() or 1, torch.Generator().manual_seed(0)).elements
+        elements = noises.haar_elements(batch, noise.draws() or 1, torch.Generator().manual_seed(0)).elements
         for key in batch.signature.groups:
-            other = {name: one[name][:, :1].expand_as(one[name]) for name in one if name != key}
-            side = haar.from_elements(batch, noise._replace(elements={**other, key: noise.elements[key]}))
+            rest = {name: elements[name][:, :1].expand_as(elements[name]) for name in elements if name != key}
+            side = haar.from_elements(batch, noise._replace(elements={**rest, key: noise.elements[key]}))
             inputs = [side.undo(batch)[i].flatten(0, 1) for i in self.reads or range(len(batch.inputs))]
-            found = from_haar._unfolded(self.net(*inputs), len(batch), side.count)
-            z = projection.by_axis(batch, found, side.count)[key]
+            output = from_haar._unfolded(self.net(*inputs), len(batch), side.count)
+            z = projection.by_axis(batch, output, side.count)[key]
             features[key] = batch.signature.groups[key].move(side.elements[key], z)
         return projection.project(batch, features, noise, noise.draws() or 1, tau=self.tau)
 

@@ -41,7 +41,7 @@ def test_a_residual_is_added_as_it_was_given() -> None:
     given = outline("m d:point -> m d:point", x)
     place = Placement(given, given.ready(), 0)
     still = torch.zeros(1, 4, 3)
-    found = place.values([(still.unsqueeze(1),)])[:, 0]
-    assert torch.equal(found[MASK], x[MASK])
-    assert not found[~MASK].any()
+    values = place.values([(still.unsqueeze(1),)])[:, 0]
+    assert torch.equal(values[MASK], x[MASK])
+    assert not values[~MASK].any()
     assert torch.equal(place.mean(averaged(given.ready(), still))[MASK], x[MASK])

@@ -80,7 +80,7 @@ class Case:
             parsed = self.parsed
             width = sum(torch.Size(self.shape(term.names)).numel() for term in parsed.inputs)
             outputs = [self.shape(term.names) for term in parsed.outputs]
-            heads = [bases.MLP([width, 8, torch.Size(one).numel()], "tanh", shape=one) for one in outputs]
+            heads = [bases.MLP([width, 8, torch.Size(shape).numel()], "tanh", shape=shape) for shape in outputs]
             base = heads[0] if len(heads) == 1 else Several(heads)
             sampler = self._sampler()
             samples = 3 if sampler.uses_samples(parsed) else 1
@@ -133,7 +133,10 @@ class Scorer(nn.Module):
     def __init__(self, width: int, shapes: dict[str, tuple[int, ...]]) -> None:
         super().__init__()
         self.heads = nn.ModuleDict(
-            {name: bases.MLP([width, 8, torch.Size(one).numel()], "tanh", shape=one) for name, one in shapes.items()}
+            {
+                name: bases.MLP([width, 8, torch.Size(shape).numel()], "tanh", shape=shape)
+                for name, shape in shapes.items()
+            }
         )
 
     def forward(self, x: Tensor) -> Features:
@@ -204,8 +207,8 @@ def test_every_model(sampler: str, data: st.DataObject) -> None:
     inputs, mask = case.inputs()
     noise = model.noise(*inputs, mask=mask, generator=case.generator())
     with torch.no_grad():
-        found = model(*inputs, mask=mask, noise=noise)
-    outputs = found if isinstance(found, tuple) else (found,)
+        output = model(*inputs, mask=mask, noise=noise)
+    outputs = output if isinstance(output, tuple) else (output,)
 
     # shapes, dtypes, and zeros for padding
     for y, term in zip(outputs, parsed.outputs, strict=True):
@@ -245,8 +248,8 @@ def test_every_gradient(sampler: str, data: st.DataObject) -> None:
     loss = sum(y.square().sum() for y in outputs) + estimate.losses["entropy"]
     loss.backward()
     assert bool(loss.isfinite())
-    for name, one in model.named_parameters():
-        assert one.grad is None or bool(one.grad.isfinite().all()), name
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or bool(parameter.grad.isfinite().all()), name
     for x, term in zip(inputs, case.parsed.inputs, strict=True):
         if x.grad is None:
             continue

@@ -57,12 +57,12 @@ def literal(graphs, n):
     return Padded(nodes, adjacency, edges, mask)
 
 
-def assert_same(found, wanted, exact=True):
+def assert_same(actual, wanted, exact=True):
     for field in FIELDS:
-        one, other = getattr(found, field), getattr(wanted, field)
-        assert (one is None) == (other is None), field
-        if one is not None:
-            assert_close(one, other, msg=lambda text, field=field: f"{field}: {text}", **exactly(exact))
+        value, wanted_value = getattr(actual, field), getattr(wanted, field)
+        assert (value is None) == (wanted_value is None), field
+        if value is not None:
+            assert_close(value, wanted_value, msg=lambda text, field=field: f"{field}: {text}", **exactly(exact))
 
 
 def exactly(exact):
@@ -82,9 +82,9 @@ def edge_table(data):
 def test_agrees_with_a_loop_over_nodes_and_edges(sizes, spare, parallel):
     graphs = random_graphs(sizes, parallel=parallel)
     size = None if spare is None else max(sizes) + spare
-    found = to_padded(Batch.from_data_list(graphs), size=size)
-    assert_same(found, literal(graphs, size or max(sizes)), exact=not parallel)
-    assert found.adjacency.max() <= 1 or parallel
+    padded = to_padded(Batch.from_data_list(graphs), size=size)
+    assert_same(padded, literal(graphs, size or max(sizes)), exact=not parallel)
+    assert padded.adjacency.max() <= 1 or parallel
 
 
 def test_an_edge_goes_from_row_to_column():
@@ -236,9 +236,9 @@ def test_from_padded_is_in_the_order_of_the_batch(sizes):
 def test_from_padded_with_holes():
     mask = torch.tensor([[False, True, True], [True, False, True], [False, False, False]])
     values = torch.arange(18.0).view(3, 3, 2).requires_grad_()
-    found = from_padded(values, mask)
-    assert found.tolist() == [[2, 3], [4, 5], [6, 7], [10, 11]]
-    found.sum().backward()
+    rows = from_padded(values, mask)
+    assert rows.tolist() == [[2, 3], [4, 5], [6, 7], [10, 11]]
+    rows.sum().backward()
     assert torch.equal(values.grad, mask.unsqueeze(-1).expand(3, 3, 2).float())
 
 
@@ -252,9 +252,9 @@ def test_simple_graphs_come_back_with_nodes_edges_and_attributes(sizes):
     assert torch.equal(back.ptr, batch.ptr)
     assert edge_table(back) == edge_table(batch)
     assert set(back.keys()) == set(batch.keys())
-    for one, graph in zip(back.to_data_list(), graphs, strict=True):
-        assert torch.equal(one.x, graph.x)
-        assert edge_table(one) == edge_table(graph)
+    for returned, graph in zip(back.to_data_list(), graphs, strict=True):
+        assert torch.equal(returned.x, graph.x)
+        assert edge_table(returned) == edge_table(graph)
 
 
 @pytest.mark.parametrize("parallel", [False, True])

@@ -36,10 +36,10 @@ def test_results_are_those_of_the_files() -> None:
     rows = re.findall(r"\(`results/([^`]+)`\) \| ([\d.]+) \| ([\d.]+) \| (\d+) \|", TEXT)
     assert len(rows) == 7
     for row, paper, ours, seeds in rows:
-        found = [one for one in read_results(README.parent / "results")[row] if not one.get("changed")]
+        results = [result for result in read_results(README.parent / "results")[row] if not result.get("changed")]
         (metric,) = paper_number(row)
         assert float(paper) == paper_number(row)[metric], row
-        assert len(found) == int(seeds), row
-        mean = sum(one["metrics"][metric] for one in found) / len(found)
+        assert len(results) == int(seeds), row
+        mean = sum(result["metrics"][metric] for result in results) / len(results)
         digits = len(ours.partition(".")[2])
         assert float(ours) == pytest.approx(mean, abs=0.51 * 10**-digits), row

@@ -22,7 +22,7 @@ def by_place(x: Tensor) -> Tensor:
     """A number for each row that knows the place of every entry and nothing of padding, which is zero."""
     places = [torch.arange(1, 1 + size, dtype=x.dtype) * (0.7 + 0.4 * i) for i, size in enumerate(x.shape[1:])]
     grid = torch.meshgrid(*places, indexing="ij")
-    weights = torch.stack([torch.sin(one + i) for i, one in enumerate(grid)]).prod(0) + torch.cos(grid[0])
+    weights = torch.stack([torch.sin(coordinate + i) for i, coordinate in enumerate(grid)]).prod(0) + torch.cos(grid[0])
     return (x.tanh() * weights).flatten(1).sum(1)
 
 
@@ -111,10 +111,10 @@ def test_an_item_is_the_same_alone_and_in_any_batch(case: str, sampler: str, dty
         torch.testing.assert_close(there, here[order], rtol=0, atol=TOLERANCE[dtype])
         alone = model(*(x[:1] for x in items), seed=5, coupling=coupling)
         torch.testing.assert_close(alone, here[:1], rtol=0, atol=TOLERANCE[dtype])
-        one, other = (
+        drawn, redrawn = (
             model.noise(*behind[0], mask=behind[1], seed=seeds + i, coupling=coupling).tensors() for i in range(2)
         )
-        assert not any(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+        assert not any(torch.equal(a, b) for a, b in zip(drawn, redrawn, strict=True))
 
 
 @pytest.mark.parametrize("coupling", ["independent", "antithetic"])
@@ -136,20 +136,20 @@ def test_training_and_the_estimator_take_seeds() -> None:
     model = model_for("S", "FromHaar", torch.float64).train()
     items, _ = make_inputs(SETTINGS["S"], torch.float64, "none", torch.Generator().manual_seed(1))
     before = torch.get_rng_state()
-    found = model.estimator()(*items, seed=4)
+    estimate = model.estimator()(*items, seed=4)
     assert torch.equal(torch.get_rng_state(), before)
-    torch.testing.assert_close(found.mean, model.eval()(*items, seed=4))
+    torch.testing.assert_close(estimate.mean, model.eval()(*items, seed=4))
     noise = model.noise(*items, seed=4)
-    torch.testing.assert_close(model(*items, noise=noise), found.mean)
+    torch.testing.assert_close(model(*items, noise=noise), estimate.mean)
 
 
 def test_one_integer_is_the_seed_of_every_item() -> None:
     model = model_for("E(3)", "Haar", torch.float64)
     items, _ = make_inputs(SETTINGS["E(3)"], torch.float64, "none", torch.Generator().manual_seed(1))
     same = [x[:1].expand(3, *x.shape[1:]) for x in items]
-    found = model(*same, seed=7)
-    assert torch.equal(found, found[:1].expand_as(found))
-    assert torch.equal(found, model(*same, seed=torch.full((3,), 7)))
+    output = model(*same, seed=7)
+    assert torch.equal(output, output[:1].expand_as(output))
+    assert torch.equal(output, model(*same, seed=torch.full((3,), 7)))
     apart = model(*same, seed=torch.tensor([7, 8, 9]))
     assert apart.unique().numel() == 3
 
@@ -183,11 +183,11 @@ def test_masks_of_several_axes() -> None:
 def test_numbers_have_their_law_and_are_independent(normal: bool, law: str) -> None:
     seeds = torch.arange(-300, 300)
     source = Seeded(seeds, start=3)
-    x, other = (source.numbers((600, 20, 3, 2), normal=normal, dtype=torch.float64) for _ in range(2))
-    x, other = ((one - one.mean()) / one.std() for one in (x, other))
+    x, y = (source.numbers((600, 20, 3, 2), normal=normal, dtype=torch.float64) for _ in range(2))
+    x, y = ((numbers - numbers.mean()) / numbers.std() for numbers in (x, y))
     raw = Seeded(seeds).numbers((600, 20, 3, 2), normal=normal, dtype=torch.float64)
     assert stats.kstest(raw.flatten().numpy(), law).pvalue > NEVER
-    pairs = [(x, other), (x[1:], x[:-1]), (x[:, 1:], x[:, :-1]), (x[:, :, 1:], x[:, :, :-1]), (x[..., 0], x[..., 1])]
+    pairs = [(x, y), (x[1:], x[:-1]), (x[:, 1:], x[:, :-1]), (x[:, :, 1:], x[:, :, :-1]), (x[..., 0], x[..., 1])]
     for a, b in pairs:
         for left, right in ((a, b), (a.square() - 1, b.square() - 1)):
             score = (left * right).mean() / (left.square() * right.square()).mean().sqrt() * left.numel() ** 0.5

@@ -125,7 +125,7 @@ def test_a_print_parses_to_the_same_signature(text: str, groups: Groups) -> None
 
 
 @pytest.mark.parametrize(("text", "groups"), TEXTS)
-@pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+@pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, lambda signature: pickle.loads(pickle.dumps(signature))])
 def test_copies_are_equal(text: str, groups: Groups, clone: Callable[[Signature], Signature]) -> None:
     signature = Signature.parse(text, groups)
     twin = clone(signature)
@@ -154,10 +154,12 @@ def test_different_signatures_differ(text: str, groups: Groups) -> None:
 
 def test_equality_ignores_the_order_and_spacing_of_bindings() -> None:
     text = "n (h w) -> k"
-    one, other = (Signature.parse(text, groups) for groups in ({"n": S(), "h w": C(4)}, {" h   w ": C(4), "n\t": S()}))
-    assert one == other
-    assert len({one, other}) == 1
-    assert set(other.groups) == {"n", "h w"}
+    signature, twin = (
+        Signature.parse(text, groups) for groups in ({"n": S(), "h w": C(4)}, {" h   w ": C(4), "n\t": S()})
+    )
+    assert signature == twin
+    assert len({signature, twin}) == 1
+    assert set(twin.groups) == {"n", "h w"}
 
 
 def test_a_signature_keeps_its_own_bindings() -> None:
@@ -284,8 +286,8 @@ def test_a_bound_pair_may_be_repeated() -> None:
     assert str(signature) == "(h w) (h w) -> k"
     image = torch.randn(1, 3, 3, dtype=torch.float64)
     moved = torch.rot90(image, 1, (1, 2))
-    (found,) = signature.act({"h w": torch.tensor([1])}, [torch.einsum("bij,bkl->bijkl", image, image)])
-    torch.testing.assert_close(found, torch.einsum("bij,bkl->bijkl", moved, moved))
+    (product,) = signature.act({"h w": torch.tensor([1])}, [torch.einsum("bij,bkl->bijkl", image, image)])
+    torch.testing.assert_close(product, torch.einsum("bij,bkl->bijkl", moved, moved))
 
 
 # --- the action, against index and matmul oracles ---------------------------------------------------------------
@@ -342,7 +344,7 @@ ORACLES: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
     "d d": lambda p, q, t, x: q @ x @ q.T,
     "d d:axial d": lambda p, q, t, x: torch.linalg.det(q) * torch.einsum("ai,bj,ck,ijk->abc", q, q, q, x),
     "e d:point": lambda p, q, t, x: x @ q.T + t,
-    "c d n": lambda p, q, t, x: torch.stack([put(p, (q @ one).T, 1).T for one in x]),
+    "c d n": lambda p, q, t, x: torch.stack([put(p, (q @ channel).T, 1).T for channel in x]),
     "e": lambda p, q, t, x: x,
     "": lambda p, q, t, x: x,
 }
@@ -361,9 +363,9 @@ def test_sets_and_motions_act_as_written_by_hand(terms: list[str], act: Callable
     before = [x.clone() for x in tensors]
     moved = act(elements, tensors)
     assert isinstance(moved, tuple)
-    for term, found, x, old in zip(terms, moved, tensors, before, strict=True):
+    for term, y, x, old in zip(terms, moved, tensors, before, strict=True):
         wanted = torch.stack([ORACLES[term](p[b], q[b], t[b], x[b]) for b in range(B)])
-        torch.testing.assert_close(found, wanted, msg=lambda text, term=term: f"{term!r}: {text}")
+        torch.testing.assert_close(y, wanted, msg=lambda text, term=term: f"{term!r}: {text}")
         assert torch.equal(x, old), f"{term!r} was changed in place"
 
 
@@ -372,17 +374,17 @@ def test_sets_and_motions_act_as_written_by_hand(terms: list[str], act: Callable
 def test_draw_axes(terms: list[str], act: Callable[..., tuple[Tensor, ...]], shared: bool) -> None:
     elements, p, q, t = particles((B, K))
     tensors = [random(B, 1 if shared else K, *SHAPES[term], seed=i) for i, term in enumerate(terms)]
-    for term, found, x in zip(terms, act(elements, tensors), tensors, strict=True):
+    for term, y, x in zip(terms, act(elements, tensors), tensors, strict=True):
         if term in ("e", ""):  # what no group moves is not repeated for the draws
-            assert torch.equal(found, x)
+            assert torch.equal(y, x)
             continue
         wanted = [
             ORACLES[term](p[b, k], q[b, k], t[b, k], x[b, 0 if shared else k]) for b in range(B) for k in range(K)
         ]
         torch.testing.assert_close(
-            found.flatten(0, 1), torch.stack(wanted), msg=lambda text, term=term: f"{term!r}: {text}"
+            y.flatten(0, 1), torch.stack(wanted), msg=lambda text, term=term: f"{term!r}: {text}"
         )
-        assert found.shape[:2] == (B, K)
+        assert y.shape[:2] == (B, K)
 
 
 def test_the_permutation_convention() -> None:
@@ -440,10 +442,10 @@ def test_integer_tensors_are_permuted_exactly() -> None:
     signature = Signature.parse("n n, (h w) -> k", {"n": S(), "h w": D(4)})
     pairs, image = torch.arange(9).view(1, 3, 3), torch.arange(4).view(1, 2, 2)
     p = torch.tensor([[1, 2, 0]])
-    found = signature.act({"n": p, "h w": torch.tensor([1])}, [pairs, image])
-    assert found[0].dtype == found[1].dtype == torch.long
-    assert torch.equal(found[0][0], put(p[0], pairs[0], 2))
-    assert found[1].tolist() == [[[1, 3], [0, 2]]]
+    moved = signature.act({"n": p, "h w": torch.tensor([1])}, [pairs, image])
+    assert moved[0].dtype == moved[1].dtype == torch.long
+    assert torch.equal(moved[0][0], put(p[0], pairs[0], 2))
+    assert moved[1].tolist() == [[[1, 3], [0, 2]]]
 
 
 # --- laws -------------------------------------------------------------------------------------------------------
@@ -483,17 +485,19 @@ def test_action_laws(text: str, groups: Groups, batch: tuple[int, ...], side: st
     )
     product = {key: group.compose(g[key], h[key]) for key, group in signature.groups.items()}
     inverse = {key: group.inverse(g[key]) for key, group in signature.groups.items()}
-    one = {key: group.identity(batch, size=NUMBERS.get(key), dtype=dtype) for key, group in signature.groups.items()}
+    identity = {
+        key: group.identity(batch, size=NUMBERS.get(key), dtype=dtype) for key, group in signature.groups.items()
+    }
 
-    def same(found: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:
+    def same(actual: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:
         tolerance = 1e-10 if dtype == torch.float64 else 1e-4
-        for term, y, z in zip(terms, found, wanted, strict=True):
+        for term, y, z in zip(terms, actual, wanted, strict=True):
             assert y.dtype == dtype
             torch.testing.assert_close(y, z, atol=tolerance, rtol=tolerance, msg=lambda m, term=term: f"{term}: {m}")
 
     same(act(product, x), act(g, act(h, x)))
     same(act(inverse, act(g, x)), x)
-    same(act(one, x), x)
+    same(act(identity, x), x)
 
 
 def test_inputs_and_outputs_of_the_same_term_move_alike() -> None:
@@ -512,8 +516,8 @@ def test_inputs_and_outputs_of_the_same_term_move_alike() -> None:
 @pytest.mark.parametrize("names", [[], ["n"], ["d"], ["n", "d", "c"], ["n", "c"], ["n", "d", "h w"]])
 def test_an_element_for_each_binding_and_no_other(names: list[str]) -> None:
     signature = Signature.parse("n d:point c -> d", PARTICLES)
-    one = {"n": torch.arange(N).expand(B, N), "d": E(3).identity((B,))}
-    elements = {name: one.get(name, torch.zeros(B, dtype=torch.long)) for name in names}
+    known = {"n": torch.arange(N).expand(B, N), "d": E(3).identity((B,))}
+    elements = {name: known.get(name, torch.zeros(B, dtype=torch.long)) for name in names}
     for act, x in [(signature.act, torch.zeros(B, N, 3, 2)), (signature.act_on_outputs, torch.zeros(B, 3))]:
         with pytest.raises(SignatureError, match=r"Expected an element for each of \['n', 'd'\] \(got ") as caught:
             act(elements, [x])

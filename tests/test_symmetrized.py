@@ -52,13 +52,13 @@ class Probe(nn.Module):
         self.seen.append((inputs, mask))
         dtype = next((x.dtype for x in inputs if x.is_floating_point()), torch.float32)
         flat = torch.cat([x.flatten(1).to(dtype) for x in (*inputs, *masks)], 1)
-        found = []
+        outputs = []
         for i, shape in enumerate(self.shapes):
             width = math.prod(shape)
             generator = torch.Generator().manual_seed(i)
             weight = torch.randn(flat.shape[1], width, generator=generator, dtype=torch.float64).to(dtype)
-            found.append((0.3 * flat @ weight).tanh().reshape(len(flat), *shape))
-        return found
+            outputs.append((0.3 * flat @ weight).tanh().reshape(len(flat), *shape))
+        return outputs
 
 
 def _names(term: str) -> list[str]:
@@ -70,13 +70,13 @@ def _shape(term: str) -> tuple[int, ...]:
 
 
 def inputs_of(signature: str, dtype: torch.dtype, masks: dict, junk: float | None, seed: int = 0) -> list[torch.Tensor]:
-    generator, found = torch.Generator().manual_seed(seed), []
+    generator, inputs = torch.Generator().manual_seed(seed), []
     for term in signature.split("->", maxsplit=1)[0].split(","):
         x = torch.randn(3, *_shape(term), generator=generator, dtype=torch.float64).to(dtype)
         if junk is not None:
             x = _where_real(x, term, masks, junk)
-        found.append(x)
-    return found
+        inputs.append(x)
+    return inputs
 
 
 def _where_real(x, term, masks, value, batch=1):
@@ -95,21 +95,21 @@ def _along(matrix, x, place):
 
 def _matrices(elements, masks, b, k):
     """The matrix of every axis that moves: permutations, rotations, and the packing of what is only masked."""
-    found = {}
+    matrices = {}
     for key, g in elements.items():
-        one = g[b, k]
-        if one.dim() == 1:
-            found[key] = torch.zeros(len(one), len(one), dtype=torch.float64)
-            for position, place in enumerate(one.tolist()):
-                found[key][place, position] = 1
+        element = g[b, k]
+        if element.dim() == 1:
+            matrices[key] = torch.zeros(len(element), len(element), dtype=torch.float64)
+            for position, place in enumerate(element.tolist()):
+                matrices[key][place, position] = 1
         else:
-            found[key] = one[:, : len(one)].double()
+            matrices[key] = element[:, : len(element)].double()
     for name, mask in masks.items():
-        if name not in found:
+        if name not in matrices:
             order = [i for i, real in enumerate(mask[b].tolist()) if real]
             order += [i for i, real in enumerate(mask[b].tolist()) if not real]
-            found[name] = torch.eye(len(order), dtype=torch.float64)[order].T
-    return found
+            matrices[name] = torch.eye(len(order), dtype=torch.float64)[order].T
+    return matrices
 
 
 def oracle(base, signature, inputs, masks, elements, draws, as_tensor):
@@ -136,7 +136,7 @@ def oracle(base, signature, inputs, masks, elements, draws, as_tensor):
         for k in range(draws):
             matrices = _matrices(elements, masks, b, k)
             packed = {
-                name: torch.arange(len(one)) < one.sum() for name, one in real.items()
+                name: torch.arange(len(mask)) < mask.sum() for name, mask in real.items()
             }  # real items first, whatever the order
 
             def moved(x, term, undo, matrices=matrices):
@@ -148,10 +148,10 @@ def oracle(base, signature, inputs, masks, elements, draws, as_tensor):
                 return x
 
             seen = [moved(x, term, True).unsqueeze(0) for x, term in zip(clean, left, strict=True)]
-            mask = {name: one.unsqueeze(0) for name, one in packed.items()}
-            found = base(*seen, mask=(next(iter(mask.values())) if as_tensor else mask) if mask else None)
+            mask = {name: flags.unsqueeze(0) for name, flags in packed.items()}
+            outputs = base(*seen, mask=(next(iter(mask.values())) if as_tensor else mask) if mask else None)
             row = []
-            for y, term in zip(found, right, strict=True):
+            for y, term in zip(outputs, right, strict=True):
                 out = moved(_where_real(y[0], term, packed, 0.0, batch=0), term, False)
                 for place, axis in enumerate(term.split()):
                     if axis.endswith(":point"):
@@ -160,7 +160,7 @@ def oracle(base, signature, inputs, masks, elements, draws, as_tensor):
                         out = out + centre[_names(term)[place]].reshape(shape)
                 row.append(_where_real(out, term, real, 0.0, batch=0))
             rows.append(row)
-    return [torch.stack(one).unflatten(0, (len(inputs[0]), draws)) for one in zip(*rows, strict=True)]
+    return [torch.stack(values).unflatten(0, (len(inputs[0]), draws)) for values in zip(*rows, strict=True)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -179,18 +179,18 @@ def test_oracle(name: str, masking: str, dtype: torch.dtype) -> None:
     wanted = oracle(Probe(signature), signature, inputs, masks, noise.elements, draws, as_tensor)
     estimate = model.estimate(*inputs, mask=mask, noise=noise, keep_values=True)
     tolerance = {"atol": 1e-12, "rtol": 1e-12} if dtype == torch.float64 else {"atol": 2e-5, "rtol": 1e-5}
-    for found, want in zip(estimate.values, wanted, strict=True):
-        torch.testing.assert_close(found.double(), want, **tolerance)
-    for found in (estimate.mean, model(*inputs, mask=mask, noise=noise)):
-        for y, want in zip(found, wanted, strict=True):
+    for values, want in zip(estimate.values, wanted, strict=True):
+        torch.testing.assert_close(values.double(), want, **tolerance)
+    for outputs in (estimate.mean, model(*inputs, mask=mask, noise=noise)):
+        for y, want in zip(outputs, wanted, strict=True):
             assert y.dtype == dtype
             torch.testing.assert_close(y.double(), want.mean(1), **tolerance)
     for seen, mask_seen in probe.seen:  # what the base was given
         assert isinstance(mask_seen, torch.Tensor if as_tensor else dict) if masks else mask_seen is None
         given = {next(iter(masks)): mask_seen} if masks and as_tensor else mask_seen or {}
-        for axis, one in given.items():
+        for axis, packed in given.items():
             counts = masks[axis].sum(1).repeat_interleave(draws)
-            assert torch.equal(one, torch.arange(one.shape[1]) < counts[:, None])
+            assert torch.equal(packed, torch.arange(packed.shape[1]) < counts[:, None])
         for x, term in zip(seen, signature.split("->")[0].split(","), strict=True):
             assert x.shape[0] == 3 * draws
             assert torch.equal(x, _where_real(x, term, given, 0.0))
@@ -202,11 +202,11 @@ def test_inputs_that_are_not_floating(dtype: torch.dtype) -> None:
     probe = Probe("n n -> n, n n")
     model = Symmetrized(probe, "n n -> n, n n", {"n": S}, samples=3)
     noise = model.noise(x, mask=HOLES)
-    found = model(x, mask=HOLES, noise=noise)
+    outputs = model(x, mask=HOLES, noise=noise)
     assert probe.seen[0][0][0].dtype == dtype
     clean = torch.where(HOLES[:, None] & HOLES[:, :, None], x, 0)
     wanted = oracle(Probe("n n -> n, n n"), "n n -> n, n n", [clean], {"n": HOLES}, noise.elements, 3, True)
-    for y, want in zip(found, wanted, strict=True):
+    for y, want in zip(outputs, wanted, strict=True):
         torch.testing.assert_close(y.double(), want.mean(1), atol=1e-5, rtol=1e-5)
 
 
@@ -216,10 +216,10 @@ def test_counted_outputs_are_averaged_not_truncated(dtype: torch.dtype) -> None:
     x = torch.tensor([[1.0, -1.0, -1.0, -1.0]])
     model = Symmetrized(lambda x: (x[:, 0] > 0).to(dtype), "n ->", {"n": S}, samplers.Enumerate())
     try:
-        found = model(x)
+        output = model(x)
     except ProbsymError:
         return
-    torch.testing.assert_close(found.float(), torch.tensor([0.25]))
+    torch.testing.assert_close(output.float(), torch.tensor([0.25]))
 
 
 def test_draws_fold_interleaved() -> None:
@@ -258,8 +258,8 @@ def test_several_masks_reach_the_sampler_that_reads_one() -> None:
         lambda x, y: x[:, 0], "n c, q e -> c", {"n": S}, samplers.Learned(nets.DeepSets(2), reads=(0,)), samples=3
     )
     noise = model.noise(x, y, mask={"n": HOLES, "q": OTHER})
-    found = model(x, y, mask={"n": HOLES, "q": OTHER}, noise=noise)
-    torch.testing.assert_close(found, model(x, y, mask={"n": HOLES}, noise=noise))
+    output = model(x, y, mask={"n": HOLES, "q": OTHER}, noise=noise)
+    torch.testing.assert_close(output, model(x, y, mask={"n": HOLES}, noise=noise))
 
 
 def test_the_mask_of_another_axis_is_not_the_nets() -> None:
@@ -304,7 +304,7 @@ def test_chunks_change_nothing(sampler: str, training: bool) -> None:
     model.samples = 7
     noise = model.noise(*inputs, mask=mask, generator=torch.Generator().manual_seed(0))
     model.train(training)
-    found = []
+    results = []
     for chunk in (None, 1, 2, 3, 6, 7, 50):
         model.chunk = chunk
         model.zero_grad()
@@ -313,11 +313,11 @@ def test_chunks_change_nothing(sampler: str, training: bool) -> None:
         gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
         estimate = model.estimate(*inputs, mask=mask, noise=noise, keep_values=True)
         (elements,) = estimate.elements.values()
-        found.append(
+        results.append(
             (y, gradient, estimate.mean, estimate.stderr, estimate.values, elements, *estimate.losses.values())
         )
-    for one in found[1:]:
-        for a, b in zip(one, found[0], strict=True):
+    for result in results[1:]:
+        for a, b in zip(result, results[0], strict=True):
             torch.testing.assert_close(a, b, atol=1e-10, rtol=1e-8, equal_nan=True)
 
 
@@ -351,7 +351,7 @@ class Norms(torch.nn.Sequential):
 
 
 def test_training_in_chunks_keeps_little_and_gives_the_same_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, found = torch.randn(3, 4, dtype=torch.float64), []
+    x, results = torch.randn(3, 4, dtype=torch.float64), []
     for recompute in (False, True):
         torch.manual_seed(0)
         base = Norms().double()
@@ -366,9 +366,9 @@ def test_training_in_chunks_keeps_little_and_gives_the_same_gradient(monkeypatch
                 loss = model(x, generator=torch.Generator().manual_seed(0)).square().sum()
             in_memory = sum(kept.values())
             loss.backward()
-        gradients = [one.grad for one in base.parameters()]
-        found.append((base.calls, in_memory, gradients, [one.clone() for one in base.buffers()], torch.rand(3)))
-    (calls, whole, *others), (calls_again, little, *others_again) = found
+        gradients = [parameter.grad for parameter in base.parameters()]
+        results.append((base.calls, in_memory, gradients, [buffer.clone() for buffer in base.buffers()], torch.rand(3)))
+    (calls, whole, *others), (calls_again, little, *others_again) = results
     assert (calls, calls_again) == (10, 20)
     assert little < whole / 10
     torch.testing.assert_close(others_again, others, atol=1e-12, rtol=1e-12)
@@ -378,12 +378,12 @@ def test_second_derivatives_in_chunks() -> None:
     torch.manual_seed(0)
     base = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
     model = Symmetrized(base, "n -> k", {"n": S}, samples=6)
-    x, found = torch.randn(3, 4, dtype=torch.float64, requires_grad=True), []
+    x, derivatives = torch.randn(3, 4, dtype=torch.float64, requires_grad=True), []
     for model.chunk in (None, 2):
         y = model(x, generator=torch.Generator().manual_seed(0)).sum()
         (force,) = torch.autograd.grad(y, x, create_graph=True)
-        found.append(torch.autograd.grad(force.square().sum(), [x, *base.parameters()], allow_unused=True))
-    for whole, chunked in zip(*found, strict=True):
+        derivatives.append(torch.autograd.grad(force.square().sum(), [x, *base.parameters()], allow_unused=True))
+    for whole, chunked in zip(*derivatives, strict=True):
         assert (whole is None) == (chunked is None)
         if whole is not None:
             torch.testing.assert_close(chunked, whole, atol=1e-12, rtol=1e-12)
@@ -459,8 +459,8 @@ def test_parameters_and_state() -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-    for other in (fresh, twin):
-        assert torch.equal(other(*inputs, mask=mask, noise=noise), wanted)
+    for copied in (fresh, twin):
+        assert torch.equal(copied(*inputs, mask=mask, noise=noise), wanted)
 
 
 def test_one_sampler_in_two_models() -> None:
@@ -529,7 +529,7 @@ def test_autocast() -> None:
     torch.testing.assert_close(cast.mean.float(), plain.mean, atol=5e-2, rtol=5e-2)
     gradients = [p.grad for p in model.sampler.parameters() if p.grad is not None]
     assert gradients
-    assert all(one.dtype == torch.float32 and one.isfinite().all() for one in gradients)
+    assert all(gradient.dtype == torch.float32 and gradient.isfinite().all() for gradient in gradients)
 
 
 def test_autocast_with_outputs_of_two_precisions() -> None:
@@ -549,10 +549,12 @@ def test_one_of_everything(setting: str, sampler: str) -> None:
     model.samples = 1
     assert model(*(x[:1] for x in inputs)).shape[0] == 1
     if sampler in ("Canonical", "Learned", "Haar") and setting == "S":
-        one = Symmetrized(lambda x, a: x, "n c, n n -> n c", case.groups, model.sampler)
+        identity = Symmetrized(lambda x, a: x, "n c, n n -> n c", case.groups, model.sampler)
         x = inputs[0][:1, :1]
-        assert torch.equal(one(x, inputs[1][:1, :1, :1]), x)
-        assert torch.equal(one(inputs[0], inputs[1], mask=torch.arange(5).expand(3, -1) == 2)[:, 2], inputs[0][:, 2])
+        assert torch.equal(identity(x, inputs[1][:1, :1, :1]), x)
+        assert torch.equal(
+            identity(inputs[0], inputs[1], mask=torch.arange(5).expand(3, -1) == 2)[:, 2], inputs[0][:, 2]
+        )
 
 
 @pytest.mark.parametrize("signature", ["n c, n n -> n c", "n d:point, n d -> n d:point", "n d:point -> d d"])
@@ -594,13 +596,13 @@ COMPILED = [  # besides those of test_compiled_epochs.py
 def _compiled(model, inputs, mask, **options):
     torch._dynamo.reset()
     noise = model.noise(*inputs, mask=mask)
-    found = []
+    results = []
     for call in (model, torch.compile(model, **options)):
         model.zero_grad()
         y = call(*inputs, mask=mask, noise=noise)
         y.square().sum().backward()
-        found.append([y.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)])
-    for a, b in zip(*found, strict=True):
+        results.append([y.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)])
+    for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
 
 
@@ -633,9 +635,9 @@ def test_points_far_away_keep_their_digits_under_autocast() -> None:
     model = Symmetrized(nn.Sequential(nn.Flatten(), nn.Linear(15, 3)), "n d:point -> d:point", {"d": groups.SE(3)})
     noise = model.noise(x, samples=4)
     with torch.autocast("cpu", torch.bfloat16):
-        found = model.estimate(x, noise=noise, keep_values=True)
-    assert found.mean.dtype == found.values.dtype == torch.float32
-    for y in (found.mean, found.values.mean(1)):
+        estimate = model.estimate(x, noise=noise, keep_values=True)
+    assert estimate.mean.dtype == estimate.values.dtype == torch.float32
+    for y in (estimate.mean, estimate.values.mean(1)):
         torch.testing.assert_close(y, model(x, noise=noise), atol=0.03, rtol=0)
 
 
@@ -643,9 +645,9 @@ def test_draws_can_be_asked_of_a_frame_that_would_be_listed() -> None:
     x = torch.randn(4, 5, 3, generator=torch.Generator().manual_seed(0))
     model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.O(3)}, samplers.Frame())
     assert model.estimate(x).samples == 8
-    found = model.estimate(x, samples=500, generator=torch.Generator().manual_seed(1))
-    assert found.samples == 500
-    assert ((found.mean - model(x)).abs() < 5 * found.stderr + 1e-6).all()
+    estimate = model.estimate(x, samples=500, generator=torch.Generator().manual_seed(1))
+    assert estimate.samples == 500
+    assert ((estimate.mean - model(x)).abs() < 5 * estimate.stderr + 1e-6).all()
     assert model(x, samples=2).shape == (4, 3)
 
 
@@ -655,9 +657,9 @@ def test_weights_of_listed_frames_are_reported() -> None:
         path[i, i + 1] = path[i + 1, i] = cycle[i, i + 1] = cycle[i + 1, i] = 1
     cycle[0, 3] = cycle[3, 0] = 1
     model = Symmetrized(lambda a: a[:, 0], "n n -> n", {"n": S}, samplers.Frame())
-    found = model.estimate(torch.stack([path, cycle]), keep_values=True)
-    assert found.weights.shape == found.values.shape[:2]
-    torch.testing.assert_close((found.values * found.weights.unsqueeze(-1).float()).sum(1), found.mean)
+    estimate = model.estimate(torch.stack([path, cycle]), keep_values=True)
+    assert estimate.weights.shape == estimate.values.shape[:2]
+    torch.testing.assert_close((estimate.values * estimate.weights.unsqueeze(-1).float()).sum(1), estimate.mean)
 
 
 def test_any_keyword_is_no_mask_where_none_is_given() -> None:
@@ -679,14 +681,14 @@ def test_compile_a_training_step_that_draws_for_itself() -> None:
     estimator = model.train().estimator()
 
     def loss() -> torch.Tensor:
-        found = estimator(*inputs, mask=mask)
-        return found.mean.square().sum() + found.losses["entropy"]
+        estimate = estimator(*inputs, mask=mask)
+        return estimate.mean.square().sum() + estimate.losses["entropy"]
 
     torch._dynamo.reset()
     torch.compile(loss, backend="aot_eager", fullgraph=True)().backward()
-    gradients = [one.grad for one in model.sampler.parameters() if one.requires_grad]
-    assert all(one is not None and one.isfinite().all() for one in gradients)
-    assert sum(float(one.abs().sum()) for one in gradients) > 0
+    gradients = [parameter.grad for parameter in model.sampler.parameters() if parameter.requires_grad]
+    assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients)
+    assert sum(float(gradient.abs().sum()) for gradient in gradients) > 0
 
 
 # an input that is added after the average
@@ -711,17 +713,17 @@ def test_the_residual_is_what_adding_it_in_the_base_would_give(name: str, masked
     inside = Symmetrized(lambda *x, mask=None: x[place] + probe(*x, mask=mask)[0], signature, bound, samples=6)
     outside = Symmetrized(probe, signature, bound, samples=6, residual=place)
     noise = outside.noise(*inputs, mask=masks or None)
-    found, wanted = (
-        one.estimate(*inputs, mask=masks or None, noise=noise, keep_values=True) for one in (outside, inside)
+    estimate, wanted = (
+        model.estimate(*inputs, mask=masks or None, noise=noise, keep_values=True) for model in (outside, inside)
     )
     close = {torch.float32: {"rtol": 1e-4, "atol": 1e-4}, torch.float64: {"rtol": 1e-10, "atol": 1e-10}}[dtype]
-    torch.testing.assert_close(found.mean, wanted.mean, **close)
-    torch.testing.assert_close(found.values, wanted.values, **close)
-    torch.testing.assert_close(found.values.mean(1), found.mean, **close)
-    torch.testing.assert_close(outside(*inputs, mask=masks or None, noise=noise), found.mean)
+    torch.testing.assert_close(estimate.mean, wanted.mean, **close)
+    torch.testing.assert_close(estimate.values, wanted.values, **close)
+    torch.testing.assert_close(estimate.values.mean(1), estimate.mean, **close)
+    torch.testing.assert_close(outside(*inputs, mask=masks or None, noise=noise), estimate.mean)
     # what is added is the same in every draw, so the error is that of the average of what the base returned
-    deviations = found.values.std(1) / 6**0.5
-    torch.testing.assert_close(found.stderr, deviations, rtol=1e-3, atol=1e-5)
+    deviations = estimate.values.std(1) / 6**0.5
+    torch.testing.assert_close(estimate.stderr, deviations, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", RESIDUAL)
@@ -732,9 +734,9 @@ def test_a_base_of_zeros_gives_the_residual_back_exactly(name: str) -> None:
     inputs[place] = inputs[place] + 1000.0
     model = Symmetrized(lambda *x: torch.zeros_like(x[place]), signature, bound, samples=3, residual=place)
     assert torch.equal(model(*inputs), inputs[place])
-    found = model(*inputs, mask={axis: HOLES})
-    assert torch.equal(found[HOLES], inputs[place][HOLES])
-    assert not found[~HOLES].any()
+    output = model(*inputs, mask={axis: HOLES})
+    assert torch.equal(output[HOLES], inputs[place][HOLES])
+    assert not output[~HOLES].any()
 
 
 def test_no_gradient_of_the_residual_goes_through_the_sorts() -> None:
@@ -747,7 +749,9 @@ def test_no_gradient_of_the_residual_goes_through_the_sorts() -> None:
     for model in (still, inside):
         net.zero_grad()
         model(x, noise=noise).square().sum().backward()
-        grads.append(max(float(one.grad.abs().max()) for one in net.parameters() if one.grad is not None))
+        grads.append(
+            max(float(parameter.grad.abs().max()) for parameter in net.parameters() if parameter.grad is not None)
+        )
     assert grads[0] == 0
     assert grads[1] > 1e-4
 

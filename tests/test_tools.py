@@ -64,9 +64,9 @@ ELSEWHERE = {  # columns that other files test
 
 def cases(column: str, *cells: str, at_once: tuple[str, ...] = ()) -> list[Any]:
     """The rows with such cells in a column, as parameters; those of samplers not named `at_once` in CI alone."""
-    found = [row for row in ROWS if row.cell(column) in cells]
+    rows = [row for row in ROWS if row.cell(column) in cells]
     return [
-        pytest.param(row, id=row.text, marks=[] if not at_once or row.sampler in at_once else [IN_CI]) for row in found
+        pytest.param(row, id=row.text, marks=[] if not at_once or row.sampler in at_once else [IN_CI]) for row in rows
     ]
 
 
@@ -89,7 +89,7 @@ def test_columns_of_other_files_have_every_row(column: str) -> None:
     for test in ELSEWHERE[column]:
         names = {mark.args[0]: mark.args[1] for mark in test.pytestmark if mark.name == "parametrize"}
         covered |= set(names.get(("setting", "sampler"), ()))
-        covered |= {(one, other) for one in names.get("setting", ()) for other in names.get("sampler", ())}
+        covered |= {(setting, sampler) for setting in names.get("setting", ()) for sampler in names.get("sampler", ())}
     assert {(row.setting, row.sampler) for row in ROWS} <= covered
 
 
@@ -150,12 +150,12 @@ def test_onnx_gives_the_same_numbers(row: Row) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     model, inputs, mask = made(row)
-    found = export.onnx(model, *inputs, mask=mask, noise=model.noise(*inputs, mask=mask))
-    session = runtime.InferenceSession(found.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    names = [one.name for one in found.model.graph.inputs]
+    program = export.onnx(model, *inputs, mask=mask, noise=model.noise(*inputs, mask=mask))
+    session = runtime.InferenceSession(program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [value.name for value in program.model.graph.inputs]
     for batch in (5, 1):
         positional, named, wanted = given(row, model, batch)
-        values = [one.numpy() for one in tree_leaves((positional, named))]
+        values = [tensor.numpy() for tensor in tree_leaves((positional, named))]
         (y,) = session.run(None, dict(zip(names, values, strict=True)))
         torch.testing.assert_close(torch.from_numpy(y), wanted, atol=1e-5, rtol=1e-4)
 
@@ -192,7 +192,7 @@ def one_item(model: Symmetrized, parameters: Any, inputs: Any, mask: Any, noise:
 
 
 def trained(model: Symmetrized) -> dict[str, Tensor]:
-    return {name: one.detach() for name, one in model.named_parameters() if one.requires_grad}
+    return {name: parameter.detach() for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 @pytest.mark.parametrize("row", TRANSFORMED)
@@ -204,15 +204,15 @@ def test_grad_and_jacrev(row: Row) -> None:
 
     live = [x.clone().requires_grad_() for x in inputs]
     wanted = torch.autograd.grad(output(*live).square().sum(), live, materialize_grads=True)
-    found = grad(lambda *some: output(*some).square().sum(), argnums=tuple(range(len(inputs))))(*inputs)
-    torch.testing.assert_close(found, wanted)
+    gradients = grad(lambda *some: output(*some).square().sum(), argnums=tuple(range(len(inputs))))(*inputs)
+    torch.testing.assert_close(gradients, wanted)
     torch.testing.assert_close(jacrev(output)(*inputs), torch.autograd.functional.jacobian(output, inputs)[0])
 
 
 @pytest.mark.parametrize("row", TRANSFORMED)
 def test_functional_call(row: Row) -> None:
     model, inputs, mask, noise = fixed(row)
-    parameters = {name: one for name, one in model.named_parameters() if one.requires_grad}
+    parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
     def loss(some: dict[str, Tensor]) -> Tensor:
         return functional_call(model, some, inputs, {"mask": mask, "noise": noise}).square().sum()
@@ -225,7 +225,7 @@ def test_functional_call(row: Row) -> None:
 def test_forces_in_a_loss(row: Row) -> None:
     """A gradient in the parameters of one in the inputs, which the sorts relax for the outer one alone."""
     model, inputs, mask, noise = fixed(row)
-    parameters = {name: one for name, one in model.named_parameters() if one.requires_grad}
+    parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
     def energy(some: dict[str, Tensor], x: Tensor) -> Tensor:
         return functional_call(model, some, (x, *inputs[1:]), {"mask": mask, "noise": noise}).square().sum()
@@ -258,7 +258,7 @@ def test_vmap(row: Row) -> None:
         parameters
     )
     each = vmap(grad(loss), both)(parameters, inputs, mask, noise)
-    torch.testing.assert_close({name: one.sum(0) for name, one in each.items()}, wanted)
+    torch.testing.assert_close({name: gradient.sum(0) for name, gradient in each.items()}, wanted)
     outside = grad(lambda some: vmap(loss, both)(some, inputs, mask, noise).sum())(parameters)
     torch.testing.assert_close(outside, wanted)
     to_inputs = grad(lambda x: vmap(loss, both)(parameters, x, mask, noise).sum())(inputs)
@@ -275,8 +275,8 @@ def test_listed_orders_are_not_mapped() -> None:
 def test_draws_inside_a_vmap_differ_if_they_are_to() -> None:
     model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, samples=3)
     x = torch.randn(5, 2).expand(20, 1, 5, 2)
-    found = vmap(model, randomness="different")(x)
-    assert len(found.unique(dim=0)) > 5
+    output = vmap(model, randomness="different")(x)
+    assert len(output.unique(dim=0)) > 5
     assert len(vmap(model, randomness="same")(x).unique(dim=0)) == 1
 
 
@@ -288,7 +288,7 @@ def test_second_derivatives_in_scores_are_refused_by_name() -> None:
         def loss(these: Any) -> Tensor:
             return functional_call(model, these, inputs, {"mask": mask, "noise": noise}).square().sum()
 
-        return sum((one.square().sum() for one in grad(loss)(some).values()), start=torch.zeros(()))
+        return sum((gradient.square().sum() for gradient in grad(loss)(some).values()), start=torch.zeros(()))
 
     with pytest.raises(DerivativeError, match="scores of a sort"):
         grad(slope)(parameters)
@@ -299,15 +299,15 @@ def test_second_derivatives_in_scores_are_refused_by_name() -> None:
 
 def _parallel_worker(rank: int, folder: str) -> None:
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    found = []
+    results = []
     for row in ROWS:
         model, inputs, mask = made(row, seed=rank)
         estimator = nn.parallel.DistributedDataParallel(model.estimator(), find_unused_parameters=True)
         estimate = estimator.train()(*inputs, mask=mask, generator=torch.Generator().manual_seed(rank))
         (estimate.mean.square().mean() + estimate.losses["entropy"]).backward()
-        gradients = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
-        found.append({name: gradients[name].clone() for name in sorted(gradients)})
-    torch.save(found, f"{folder}/{rank}.pt")
+        gradients = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+        results.append({name: gradients[name].clone() for name in sorted(gradients)})
+    torch.save(results, f"{folder}/{rank}.pt")
     torch.distributed.barrier()
     os._exit(0)  # torch can wait for itself forever while it takes apart a group that has just been used
 
@@ -319,6 +319,11 @@ def test_parallel_training_agrees_on_its_gradient(tmp_path: Path) -> None:
     both = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
     for row, first, second in zip(ROWS, *both, strict=True):
         torch.testing.assert_close(first, second)
-        assert any(float(one.abs().sum()) > 0 for name, one in first.items() if name.startswith("base")), row.text
+        assert any(float(gradient.abs().sum()) > 0 for name, gradient in first.items() if name.startswith("base")), (
+            row.text
+        )
         learns = row.sampler in ("Canonical", "Learned", "FromHaar", "Energy soft")
-        assert any(name.startswith("sampler") and float(one.abs().sum()) > 0 for name, one in first.items()) == learns
+        assert (
+            any(name.startswith("sampler") and float(gradient.abs().sum()) > 0 for name, gradient in first.items())
+            == learns
+        )

@@ -21,7 +21,7 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
         beside.write_text("two")
         assert path.read_text() == "one"
     assert path.read_text() == "two"
-    assert [one.name for one in path.parent.iterdir()] == ["file"]
+    assert [file.name for file in path.parent.iterdir()] == ["file"]
 
 
 def test_a_failure_leaves_everything_as_it_was(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_failure_leaves_everything_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         write_half(path)
     assert path.read_text() == "old"
-    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_the_new_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def test_without_overwriting_the_first_file_stays(tmp_path: Path, monkeypatch: p
     with pytest.raises(FileExistsError), atomic_write(path, overwrite=False) as (beside,):
         beside.write_text("two")
     assert path.read_text() == "one"
-    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_of_two_that_write_at_once_without_links_one_is_refused(
@@ -82,7 +82,7 @@ def test_of_two_that_write_at_once_without_links_one_is_refused(
     (tmp_path / ".file.lock").touch()  # the other is just about to rename
     with pytest.raises(FileExistsError), atomic_write(tmp_path / "file", overwrite=False) as (beside,):
         beside.write_text("two")
-    assert [one.name for one in tmp_path.iterdir()] == [".file.lock"]
+    assert [file.name for file in tmp_path.iterdir()] == [".file.lock"]
 
 
 def test_temporary_names_tell_processes_apart(tmp_path: Path) -> None:

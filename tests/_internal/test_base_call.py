@@ -72,9 +72,9 @@ def test_a_model_of_the_transformers_library() -> None:
         Tokens(), "n c -> n c", S, samples=2, output_keys=("last_hidden_state",), mask_argument="attention_mask"
     )
     mask = torch.tensor([[True, True, False], [True, True, True]])
-    found = model(torch.randn(2, 3, 8), mask=mask, extra={"output_hidden_states": True})
-    assert found.shape == (2, 3, 8)
-    assert not found[0, 2].any()
+    output = model(torch.randn(2, 3, 8), mask=mask, extra={"output_hidden_states": True})
+    assert output.shape == (2, 3, 8)
+    assert not output[0, 2].any()
 
 
 def test_extra_inputs_are_repeated_for_the_draws_or_pass_as_they_are() -> None:
@@ -88,13 +88,13 @@ def test_extra_inputs_are_repeated_for_the_draws_or_pass_as_they_are() -> None:
     x, time, table = torch.zeros(3, 4, 2), torch.arange(3.0), torch.rand(7, 2)
     extra = {"time": time, "table": table, "name": "a"}
     assert torch.equal(model(x, extra=extra), time.unsqueeze(1).expand(3, 2))
-    assert [one[0].tolist() for one in seen] == [sorted([0.0, 1.0, 2.0] * 4), sorted([0.0, 1.0, 2.0] * 2)]
-    assert all(one[1] is table and one[2] == "a" for one in seen)
+    assert [call[0].tolist() for call in seen] == [sorted([0.0, 1.0, 2.0] * 4), sorted([0.0, 1.0, 2.0] * 2)]
+    assert all(call[1] is table and call[2] == "a" for call in seen)
     assert torch.equal(model.estimate(x, extra=extra).mean, model.estimator()(x, extra=extra).mean)
 
 
 @pytest.mark.parametrize(
-    ("found", "keys", "count", "message"),
+    ("output", "keys", "count", "message"),
     [
         ({"a": 1, "b": 2}, None, 1, r"1 outputs, or output_keys= to choose them \(got a, b\)"),
         ({"a": 1}, ("b",), 1, r"'b', which output_keys names \(got a\)"),
@@ -102,9 +102,9 @@ def test_extra_inputs_are_repeated_for_the_draws_or_pass_as_they_are() -> None:
         ({}, ("b",), 1, r"'b', which output_keys names \(got none\)"),
     ],
 )
-def test_what_does_not_fit_is_refused(found: Any, keys: Any, count: int, message: str) -> None:
+def test_what_does_not_fit_is_refused(output: Any, keys: Any, count: int, message: str) -> None:
     with pytest.raises(SignatureError, match=message):
-        as_outputs(found, keys, count)
+        as_outputs(output, keys, count)
 
 
 @pytest.mark.parametrize("keys", ["ab", ("a",), ("a", "b", "c"), (1, 2)])

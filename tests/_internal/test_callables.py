@@ -247,11 +247,11 @@ def test_output_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("kind", [list, tuple])
 def test_outputs_may_be_lists_or_tuples(kind: type) -> None:
-    one = Symmetrized(lambda x: kind([x[:, 0]]), HEAD, S)(X)
-    two = Symmetrized(lambda x: kind([x[:, 0], x]), "n c -> c, n c", S)(X)
-    assert isinstance(one, torch.Tensor)
-    assert isinstance(two, tuple)
-    assert torch.equal(two[1], X)
+    single = Symmetrized(lambda x: kind([x[:, 0]]), HEAD, S)(X)
+    pair = Symmetrized(lambda x: kind([x[:, 0], x]), "n c -> c, n c", S)(X)
+    assert isinstance(single, torch.Tensor)
+    assert isinstance(pair, tuple)
+    assert torch.equal(pair[1], X)
 
 
 def test_functions_that_hide_modules_are_found() -> None:

@@ -30,8 +30,8 @@ def refuse(
     with pytest.raises(error) as caught:
         signature.check_inputs(tensors, mask, finite=finite)
     assert type(caught.value) is error
-    found = str(caught.value)
-    assert found.startswith(message[:-3]) if message.endswith("...") else found == message
+    text = str(caught.value)
+    assert text.startswith(message[:-3]) if message.endswith("...") else text == message
 
 
 # --- tensors that fit -------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def test_one_mask_goes_to_the_one_axis_that_qualifies(text: str, groups: Mapping
 
 
 @pytest.mark.parametrize(
-    ("text", "groups", "found"),
+    ("text", "groups", "axes"),
     [
         ("n c, m c -> k", {"n": S(), "m": S()}, "'n', 'm'"),
         ("t c -> k", {}, "'t', 'c'"),
@@ -343,8 +343,8 @@ def test_one_mask_goes_to_the_one_axis_that_qualifies(text: str, groups: Mapping
         ("(h w) -> (h w) k", {"h w": C(4)}, "none"),
     ],
 )
-def test_an_ambiguous_mask_is_refused(text: str, groups: Mapping[str, Group], found: str) -> None:
-    message = f"Expected masks as {{axis: mask}} unless exactly one axis qualifies (got {found})"
+def test_an_ambiguous_mask_is_refused(text: str, groups: Mapping[str, Group], axes: str) -> None:
+    message = f"Expected masks as {{axis: mask}} unless exactly one axis qualifies (got {axes})"
     with pytest.raises(MaskError, match=f"^{re.escape(message)}$"):
         Signature.parse(text, groups).masks(MASK)
 

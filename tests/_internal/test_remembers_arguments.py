@@ -102,7 +102,9 @@ def test_wrong_arguments_are_the_constructors_complaint(given: tuple[tuple[Any, 
 
 def test_every_registered_part_is_one() -> None:
     assert set(MADE) == {*BASES, *NETS, *SAMPLERS}
-    assert all(issubclass(one, RemembersArguments) for registry in (BASES, NETS, SAMPLERS) for one in registry.values())
+    assert all(
+        issubclass(part, RemembersArguments) for registry in (BASES, NETS, SAMPLERS) for part in registry.values()
+    )
 
 
 @every_part
@@ -114,8 +116,8 @@ def test_arguments_make_the_same_part_again(name: str) -> None:
     assert {key: value for key, value in again.arguments.items() if key not in modules} == {
         key: value for key, value in part.arguments.items() if key not in modules
     }
-    assert {one: x.shape for one, x in again.state_dict().items()} == {
-        one: x.shape for one, x in part.state_dict().items()
+    assert {key: x.shape for key, x in again.state_dict().items()} == {
+        key: x.shape for key, x in part.state_dict().items()
     }
 
 
@@ -139,7 +141,7 @@ def test_arguments_survive_copies(name: str, way: str) -> None:
             assert again.arguments[key] is not value
         else:
             assert again.arguments[key] == value
-    assert all(torch.equal(x, again.state_dict()[one]) for one, x in part.state_dict().items())
+    assert all(torch.equal(x, again.state_dict()[key]) for key, x in part.state_dict().items())
 
 
 def test_a_part_without_a_constructor_of_its_own_has_no_arguments() -> None:

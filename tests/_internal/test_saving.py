@@ -77,11 +77,14 @@ def assert_same(loaded: Symmetrized, model: Symmetrized, *inputs: Tensor, mask: 
     assert not loaded.training
     with torch.no_grad():
         noise = model.noise(*inputs, mask=mask, generator=torch.Generator().manual_seed(1))
-        found, wanted = (one(*inputs, mask=mask, noise=noise) for one in (loaded, model))
-        assert found.dtype == wanted.dtype
-        assert torch.equal(found, wanted)
-        found, wanted = (one(*inputs, mask=mask, generator=torch.Generator().manual_seed(2)) for one in (loaded, model))
-        assert torch.equal(found, wanted)
+        output, wanted = (symmetrized(*inputs, mask=mask, noise=noise) for symmetrized in (loaded, model))
+        assert output.dtype == wanted.dtype
+        assert torch.equal(output, wanted)
+        output, wanted = (
+            symmetrized(*inputs, mask=mask, generator=torch.Generator().manual_seed(2))
+            for symmetrized in (loaded, model)
+        )
+        assert torch.equal(output, wanted)
     assert describe(loaded) == describe(model)
     own, other = model.state_dict(), loaded.state_dict()
     assert [(name, x.dtype) for name, x in own.items()] == [(name, x.dtype) for name, x in other.items()]
@@ -169,7 +172,7 @@ def test_models_without_a_sampler_of_their_own(tmp_path: Path) -> None:
 
 def test_every_registered_name_is_among_the_cases() -> None:
     """So that a new part has to be added here."""
-    made = [make_model(SETTINGS[one], SETTINGS[one].outputs[0], sampler, torch.float32) for one, sampler in CASES]
+    made = [make_model(SETTINGS[case], SETTINGS[case].outputs[0], sampler, torch.float32) for case, sampler in CASES]
     made += [on_graphs(base()) for base in MADE.values()]
     made += [on_graphs(sampler=samplers.FromHaar(nets.DeepSets(2), reads=(0,))), of_particles()]
     text = " ".join(json.dumps(describe(model)) for model in made)
@@ -211,7 +214,7 @@ def test_a_second_round_writes_the_same_files(tmp_path: Path) -> None:
 def test_what_is_written_is_two_plain_files(tmp_path: Path) -> None:
     model = on_graphs()
     saved(model, tmp_path / "deep" / "er")
-    assert sorted(one.name for one in (tmp_path / "deep" / "er").iterdir()) == ["config.json", "model.safetensors"]
+    assert sorted(path.name for path in (tmp_path / "deep" / "er").iterdir()) == ["config.json", "model.safetensors"]
     config = json.loads((tmp_path / "deep" / "er" / "config.json").read_text())
     weights = (tmp_path / "deep" / "er" / "model.safetensors").read_bytes()
     assert config.pop("weights_sha256") == hashlib.sha256(weights).hexdigest()
@@ -227,10 +230,10 @@ def test_what_is_written_is_two_plain_files(tmp_path: Path) -> None:
 def test_a_loaded_model_is_trained_on(tmp_path: Path) -> None:
     loaded = Symmetrized.from_pretrained(saved(on_graphs(), tmp_path)).train()
     before = {name: x.clone() for name, x in loaded.named_parameters()}
-    assert all(one.requires_grad and one.is_leaf for one in loaded.parameters())
+    assert all(parameter.requires_grad and parameter.is_leaf for parameter in loaded.parameters())
     optimiser = torch.optim.Adam(loaded.parameters(), lr=0.1)
-    found = loaded.estimate(*graphs())
-    (found.mean.square().sum() + found.losses["entropy"]).backward()
+    estimate = loaded.estimate(*graphs())
+    (estimate.mean.square().sum() + estimate.losses["entropy"]).backward()
     optimiser.step()
     assert any(not torch.equal(before[name], x) for name, x in loaded.base.named_parameters(prefix="base"))
     assert any(not torch.equal(before[name], x) for name, x in loaded.sampler.named_parameters(prefix="sampler"))
@@ -240,7 +243,7 @@ def test_a_loaded_model_is_trained_on(tmp_path: Path) -> None:
 
 def test_a_model_can_be_given_another_device(tmp_path: Path) -> None:
     loaded = Symmetrized.from_pretrained(saved(on_graphs(), tmp_path), map_location="meta")
-    assert {one.device.type for one in loaded.parameters()} == {"meta"}
+    assert {parameter.device.type for parameter in loaded.parameters()} == {"meta"}
 
 
 def test_weights_that_share_memory_are_saved(tmp_path: Path) -> None:
@@ -296,8 +299,8 @@ def test_noise_that_is_lowered_in_training_is_the_one_saved(tmp_path: Path) -> N
 
 def test_copies_are_saved_like_the_model(tmp_path: Path) -> None:
     model = on_graphs()
-    for i, one in enumerate((copy.deepcopy(model), pickle.loads(pickle.dumps(model)))):
-        assert_same(Symmetrized.from_pretrained(saved(one, tmp_path / str(i))), model, *graphs())
+    for i, copied in enumerate((copy.deepcopy(model), pickle.loads(pickle.dumps(model)))):
+        assert_same(Symmetrized.from_pretrained(saved(copied, tmp_path / str(i))), model, *graphs())
 
 
 @pytest.mark.parametrize("widths", [[35, 3], (35, 3), range(35, 33, -1), torch.Size([35, 3])], ids=repr)
@@ -328,8 +331,8 @@ def test_a_compiled_base_is_saved_under_plain_names(tmp_path: Path) -> None:
     assert set(load_file(tmp_path / "model.safetensors")) == set(plain.state_dict())
     assert_same(Symmetrized.from_pretrained(tmp_path), plain, *graphs())
     into = torch.compile(MADE["MLP"](), backend="eager")
-    found = Symmetrized.from_pretrained(tmp_path, base=into)
-    assert found.base is into
+    loaded = Symmetrized.from_pretrained(tmp_path, base=into)
+    assert loaded.base is into
     assert torch.equal(into._orig_mod.layers[0].weight, plain.base.layers[0].weight)
 
 
@@ -444,7 +447,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path, there: str) -> None:
     (tmp_path / there).write_text("mine")
     with pytest.raises(CheckpointError, match=rf"without a model, or overwrite=True \(got {there} there\)"):
         saved(on_graphs(), tmp_path)
-    assert [one.name for one in tmp_path.iterdir()] == [there]
+    assert [path.name for path in tmp_path.iterdir()] == [there]
     assert (tmp_path / there).read_text() == "mine"
 
 
@@ -462,7 +465,7 @@ def test_overwriting_leaves_other_files_alone(tmp_path: Path) -> None:
     model = on_graphs(samples=8)
     saved(model, tmp_path, overwrite=True)
     assert_same(Symmetrized.from_pretrained(tmp_path), model, *graphs())
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["config.json", "model.safetensors", "notes.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors", "notes.txt"]
 
 
 @pytest.mark.parametrize("fails", ["weights", "weights halfway", "config", "config halfway"])
@@ -471,7 +474,7 @@ def test_a_save_that_fails_leaves_the_old_model_whole(
 ) -> None:
     old, new = on_graphs(), on_graphs(bases.MLP([35, 9, 3]), samples=8)
     saved(old, tmp_path)
-    before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
     def fail_weights(tensors: Any, path: Path) -> None:
         if "halfway" in fails:
@@ -492,7 +495,7 @@ def test_a_save_that_fails_leaves_the_old_model_whole(
             patch.setattr(Path, "write_text", fail_config)
         with pytest.raises(WriteError, match=r"^Expected to write .* \(got: disk full\)"):
             saved(new, tmp_path, overwrite=True)
-    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert_same(Symmetrized.from_pretrained(tmp_path), old, *graphs())
 
 
@@ -645,7 +648,7 @@ def test_no_name_in_a_configuration_is_imported(tmp_path: Path, name: str, kind:
         edited(saved(on_graphs(), tmp_path), _set(*place, to={kind: name, "command": "touch x"}))
         with pytest.raises(CheckpointError):
             Symmetrized.from_pretrained(tmp_path)
-    assert not {one for one in set(sys.modules) - before if one.startswith("antigravity")}
+    assert not {module for module in set(sys.modules) - before if module.startswith("antigravity")}
 
 
 @pytest.mark.parametrize(
@@ -852,7 +855,7 @@ def test_push_to_hub(api: type[FakeApi]) -> None:
         ("create", {"repo_id": "model", "private": True, "exist_ok": True}),
         ("upload", {"repo_id": "me/model", "revision": "next", "commit_message": "Mine", "create_pr": True}),
     ]
-    assert sorted(one.name for one in api.kept.iterdir()) == ["README.md", "config.json", "model.safetensors"]
+    assert sorted(path.name for path in api.kept.iterdir()) == ["README.md", "config.json", "model.safetensors"]
     assert_same(Symmetrized.from_pretrained(api.kept), model, *graphs())
 
 

@@ -42,9 +42,9 @@ def sharded(folder: Path, weight_map: Any) -> Path:
     return path
 
 
-def same(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> bool:
-    alike = all(torch.equal(found[name], x) and found[name].dtype == x.dtype for name, x in wanted.items())
-    return alike and set(found) == set(wanted)
+def same(actual: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> bool:
+    alike = all(torch.equal(actual[name], x) and actual[name].dtype == x.dtype for name, x in wanted.items())
+    return alike and set(actual) == set(wanted)
 
 
 # ------------------------------------------------------------------------------------------------------- tensors

@@ -61,9 +61,11 @@ def test_groups_are_values():
 @every
 def test_a_generator_fixes_the_draw_and_spares_the_global_state(group, size):
     before = torch.get_rng_state()
-    one, same, other = (group.haar((50,), size=size, generator=torch.Generator().manual_seed(s)) for s in (1, 1, 2))
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
+    draws, same, different = (
+        group.haar((50,), size=size, generator=torch.Generator().manual_seed(s)) for s in (1, 1, 2)
+    )
+    assert torch.equal(draws, same)
+    assert not torch.equal(draws, different)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -71,11 +73,11 @@ def test_a_generator_fixes_the_draw_and_spares_the_global_state(group, size):
 def test_without_a_generator_the_global_state_decides(group, size):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        one, other = (group.haar((50,), size=size) for _ in range(2))
+        first, second = (group.haar((50,), size=size) for _ in range(2))
         torch.manual_seed(3)
         again = group.haar((50,), size=size)
-    assert torch.equal(one, again)
-    assert not torch.equal(one, other)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, second)
 
 
 @every
@@ -255,8 +257,8 @@ def test_refuses_with_a_typed_error(name):
 def test_elements_keep_their_precision_under_autocast(group):
     g, h = (group.haar((5,), generator=torch.Generator().manual_seed(s)) for s in (0, 1))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = group.compose(g, h)
+        product = group.compose(g, h)
         inside = group.contains(g)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, group.compose(g, h))
+    assert product.dtype == torch.float32
+    torch.testing.assert_close(product, group.compose(g, h))
     assert inside.all()

@@ -22,27 +22,27 @@ CONCRETE = {*groups.GROUPS, "PlanarGroup", "Polyhedral", "Finite"}
 
 def asked(tree: ast.AST) -> list[str]:
     """The concrete groups that code asks for, by `isinstance`, `issubclass`, `type(...) is` or a class pattern."""
-    found = []
+    concrete = []
     for node in ast.walk(tree):
         parts: list[ast.AST] = []
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
             parts = [*node.args[1:]]
         elif isinstance(node, ast.Compare) and any(
-            isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "type"
-            for one in (node.left, *node.comparators)
+            isinstance(operand, ast.Call) and isinstance(operand.func, ast.Name) and operand.func.id == "type"
+            for operand in (node.left, *node.comparators)
         ):
             parts = [node.left, *node.comparators]
         elif isinstance(node, ast.MatchClass):
             parts = [node.cls]
-        names = [one for part in parts for one in ast.walk(part) if isinstance(one, ast.Name | ast.Attribute)]
-        found += [name for one in names if (name := getattr(one, "id", getattr(one, "attr", ""))) in CONCRETE]
-    return found
+        names = [child for part in parts for child in ast.walk(part) if isinstance(child, ast.Name | ast.Attribute)]
+        concrete += [name for child in names if (name := getattr(child, "id", getattr(child, "attr", ""))) in CONCRETE]
+    return concrete
 
 
 def test_no_file_outside_groups_asks_which_class_a_group_is() -> None:
     files = [path for path in SOURCE.rglob("*.py") if "groups" not in path.relative_to(SOURCE).parts[:1]]
     assert len(files) > 100
-    assert {str(path): found for path in files if (found := asked(ast.parse(path.read_text())))} == {}
+    assert {str(path): concrete for path in files if (concrete := asked(ast.parse(path.read_text())))} == {}
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def test_quarter_turns_and_flips_of_an_image(side):
 def test_flips_of_a_rectangle(height, width):
     x = torch.arange(height * width).view(height, width)
     moved = D(2).act(D(2).elements(), x.expand(4, -1, -1), (1, 2), "grid")
-    for found, wanted in zip(moved, [x, x.flip(0, 1), x.flip(0), x.flip(1)], strict=True):
-        assert torch.equal(found, wanted)
+    for flipped, wanted in zip(moved, [x, x.flip(0, 1), x.flip(0), x.flip(1)], strict=True):
+        assert torch.equal(flipped, wanted)
     assert torch.equal(D(1).act(torch.tensor(1), x, (0, 1), "grid"), x.flip(0))
 
 

@@ -63,9 +63,9 @@ def test_acts_along_any_axis(axis):
 @pytest.mark.parametrize("kind", ["plain", "axial", "point"])
 def test_a_shared_axis_acts_like_copies(kind):
     g, x = motions(3, 2, 5), normal(2, 1, 4, 3, 2)
-    found = E(3).act(g, x, -2, kind)
-    assert_close(found, E(3).act(g, x.expand(2, 5, 4, 3, 2), -2, kind))
-    assert_close(found[1, 3], E(3).act(g[1, 3], x[1, 0], -2, kind))
+    moved = E(3).act(g, x, -2, kind)
+    assert_close(moved, E(3).act(g, x.expand(2, 5, 4, 3, 2), -2, kind))
+    assert_close(moved[1, 3], E(3).act(g[1, 3], x[1, 0], -2, kind))
 
 
 @pytest.mark.parametrize("kind", ["plain", "axial", "point"])
@@ -78,8 +78,8 @@ def test_gradients_of_act(kind):
 
 def test_differences_of_points_are_vectors():
     g, a, b = motions(3, 5), normal(5, 3), normal(5, 3, seed=1)
-    found = E(3).act(g, a, kind="point") - E(3).act(g, b, kind="point")
-    assert_close(found, E(3).act(g, a - b))
+    difference = E(3).act(g, a, kind="point") - E(3).act(g, b, kind="point")
+    assert_close(difference, E(3).act(g, a - b))
 
 
 def test_undoing_an_element_about_the_centroid_centres_the_points():
@@ -161,5 +161,5 @@ def test_a_translation_is_not_rounded():
 def test_the_inverse_is_exact_under_autocast():
     g, x = motions(3, 4).float(), normal(4, 5, 3).float()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = E(3).act(E(3).inverse(g), E(3).act(g, x, kind="point"), kind="point")
-    assert_close(found, x, rtol=0, atol=1e-5)
+        back = E(3).act(E(3).inverse(g), E(3).act(g, x, kind="point"), kind="point")
+    assert_close(back, x, rtol=0, atol=1e-5)

@@ -54,12 +54,12 @@ def test_gradients_reach_the_net_as_those_of_a_softmax() -> None:
     logits = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     _, carrier = group.choose(logits, tau=0.7)
     assert isinstance(carrier, Tensor)
-    (found,) = torch.autograd.grad(group.act(carrier, x, 1).square().sum(), logits)
+    (gradient,) = torch.autograd.grad(group.act(carrier, x, 1).square().sum(), logits)
     hard = group.act(group.project(logits), x, 1)
     soft = torch.softmax(logits / 0.7, -1)
     moved = torch.stack([x.roll(k, 1) for k in range(4)], -1)
     (wanted,) = torch.autograd.grad((2 * hard.detach() * (moved * soft.unsqueeze(1)).sum(-1)).sum(), logits)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(gradient, wanted)
     with torch.no_grad():
         assert group.choose(logits)[1].dtype == torch.long
 
@@ -92,7 +92,7 @@ def test_refuses(call, error, message) -> None:
 @pytest.mark.parametrize("g", [-1, 4, [0, 7]])
 def test_elements_that_there_are_not_are_refused(g: int | list[int]) -> None:
     group, element = groups.C(4), torch.tensor(g)
-    for verb in (group.inverse, group.matrix, lambda one: group.compose(one, one)):
+    for verb in (group.inverse, group.matrix, lambda elements: group.compose(elements, elements)):
         with pytest.raises(RangeError, match=r"Expected elements of C\(4\) from 0 to 3 \(got (-1|4|7)\)"):
             verb(element)
     with pytest.raises(RangeError, match="Expected elements of C"):
@@ -102,6 +102,10 @@ def test_elements_that_there_are_not_are_refused(g: int | list[int]) -> None:
 
 def test_permutations_that_are_none_are_refused() -> None:
     for g in ([0, 0, 1], [0, 1, 3], [-1, 0, 1]):
-        for verb in (groups.S().inverse, groups.S().matrix, lambda one: groups.S().act(one, torch.ones(3))):
+        for verb in (
+            groups.S().inverse,
+            groups.S().matrix,
+            lambda permutation: groups.S().act(permutation, torch.ones(3)),
+        ):
             with pytest.raises(RangeError, match="Expected a permutation"):
                 verb(torch.tensor(g))

@@ -36,8 +36,8 @@ def test_quarter_turns_are_exact_in_the_disc_and_zero_outside(side: int) -> None
     x = torch.randn(2, 3, side, side, dtype=torch.float64)
     for k in range(4):
         wanted = torch.where(disc(side, side), torch.rot90(x, k, (2, 3)), 0)
-        found = groups.C(8).act(torch.tensor([2 * k, 2 * k]), x, (2, 3), "grid")
-        torch.testing.assert_close(found, wanted, atol=1e-12, rtol=0)
+        turned = groups.C(8).act(torch.tensor([2 * k, 2 * k]), x, (2, 3), "grid")
+        torch.testing.assert_close(turned, wanted, atol=1e-12, rtol=0)
         q = groups.C(4).matrix(torch.tensor(k), dtype=torch.float64)
         torch.testing.assert_close(groups.SO(2).act(q, x, (-2, -1), "grid"), wanted, atol=1e-12, rtol=0)
 
@@ -84,7 +84,7 @@ def test_weights_act_as_the_sum_over_elements() -> None:
     group, x = groups.D(3), torch.randn(2, 7, 7, dtype=torch.float64)
     weights = torch.rand(2, 6, dtype=torch.float64)
     every = [group.act(torch.full((2,), k), x, (1, 2), "grid") for k in range(6)]
-    wanted = sum(weights[:, k, None, None] * one for k, one in enumerate(every))
+    wanted = sum(weights[:, k, None, None] * image for k, image in enumerate(every))
     torch.testing.assert_close(group.act(weights, x, (1, 2), "grid"), wanted)
 
 
@@ -120,7 +120,7 @@ def pooled(x: Tensor) -> Tensor:
         (groups.C(12), samplers.Energy(lambda x: x[:, :16].sum((1, 2, 3)), tau=2.0)),
         (groups.SO(2), samplers.Energy(lambda x: x[:, :16].sum((1, 2, 3)), tau=2.0, elements=8)),
     ],
-    ids=lambda one: type(one).__name__ if isinstance(one, samplers.Sampler) else repr(one),
+    ids=lambda argument: type(argument).__name__ if isinstance(argument, samplers.Sampler) else repr(argument),
 )
 def test_models_of_smooth_images_are_equivariant_up_to_a_few_percent(
     group: groups.Group, sampler: samplers.Sampler

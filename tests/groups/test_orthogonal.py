@@ -70,9 +70,9 @@ def test_the_cross_product_is_axial():
 @pytest.mark.parametrize("kind", ["plain", "axial"])
 def test_a_shared_axis_acts_like_copies(kind):
     q, x = draws(3, 2, 5), normal(2, 1, 4, 3, 2)
-    found = O(3).act(q, x, -2, kind)
-    assert_close(found, O(3).act(q, x.expand(2, 5, 4, 3, 2), -2, kind))
-    assert_close(found[1, 3], O(3).act(q[1, 3], x[1, 0], -2, kind))
+    rotated = O(3).act(q, x, -2, kind)
+    assert_close(rotated, O(3).act(q, x.expand(2, 5, 4, 3, 2), -2, kind))
+    assert_close(rotated[1, 3], O(3).act(q[1, 3], x[1, 0], -2, kind))
 
 
 @pytest.mark.parametrize("kind", ["plain", "axial"])
@@ -86,16 +86,16 @@ def test_gradients_of_act(kind):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_halves_are_rotated_in_float32_and_rounded_once(dtype):
     q, x = draws(5, 100).float(), normal(100, 8, 5).to(dtype)
-    found = O(5).act(q, x)
-    assert found.dtype == dtype
-    assert torch.equal(found, (x.float() @ q.mT).to(dtype))
+    rotated = O(5).act(q, x)
+    assert rotated.dtype == dtype
+    assert torch.equal(rotated, (x.float() @ q.mT).to(dtype))
 
 
 def test_autocast_does_not_reach_the_action():
     q, x = draws(5, 100).float(), normal(100, 8, 5).float()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = O(5).act(q, x)
-    assert torch.equal(found, O(5).act(q, x))
+        rotated = O(5).act(q, x)
+    assert torch.equal(rotated, O(5).act(q, x))
 
 
 def test_acts_on_an_empty_batch():
@@ -128,7 +128,7 @@ def textbook(z):
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 8])
 def test_project_is_the_gram_schmidt_of_the_columns(d):
     z = normal(6, d, d)
-    assert_close(O(d).project(z), torch.stack([textbook(one) for one in z]), rtol=0, atol=1e-10)
+    assert_close(O(d).project(z), torch.stack([textbook(matrix) for matrix in z]), rtol=0, atol=1e-10)
 
 
 def test_project_leaves_elements_alone():

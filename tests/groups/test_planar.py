@@ -136,9 +136,9 @@ def test_a_shared_axis_acts_like_copies(kind):
     axis, shape = ((-3, -2), (4, 4, 3)) if kind == "grid" else (-2, (4, 2, 3))
     x = normal(2, 1, *shape)
     for chosen in (g, weights):
-        found = group.act(chosen, x, axis, kind)
-        assert_close(found, group.act(chosen, x.expand(2, 5, *shape), axis, kind))
-        assert_close(found[1, 3], group.act(chosen[1, 3], x[1, 0], axis, kind))
+        moved = group.act(chosen, x, axis, kind)
+        assert_close(moved, group.act(chosen, x.expand(2, 5, *shape), axis, kind))
+        assert_close(moved[1, 3], group.act(chosen[1, 3], x[1, 0], axis, kind))
 
 
 @pytest.mark.parametrize("kind", ["plain", "axial", "grid"])
@@ -153,8 +153,8 @@ def test_gradients_of_act(kind):
 
 def test_contains():
     for group in (C(5), D(3)):
-        found = group.contains(torch.tensor([-1, 0, group.order - 1, group.order]))
-        assert found.tolist() == [False, True, True, False]
+        inside = group.contains(torch.tensor([-1, 0, group.order - 1, group.order]))
+        assert inside.tolist() == [False, True, True, False]
 
 
 @some
@@ -243,9 +243,9 @@ def test_one_hot_weights_act_as_the_element(group, kind):
 @some
 def test_inverse_of_weights_is_the_weights_of_the_inverses(group):
     weights = normal(3, group.order)
-    found = group.inverse(weights)
+    inverse = group.inverse(weights)
     for k in range(group.order):
-        assert torch.equal(found[:, group.inverse(torch.tensor(k))], weights[:, k])
+        assert torch.equal(inverse[:, group.inverse(torch.tensor(k))], weights[:, k])
 
 
 def test_weights_leave_the_dtype_of_x_alone():
@@ -264,8 +264,8 @@ def test_weights_on_an_integer_image_are_refused_or_right():
 def test_one_hot_weights_act_as_the_element_under_autocast():
     x, g = torch.tensor([1.0, 0.0]), torch.tensor(1)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = C(3).act(one_hot(g, 3).float(), x)
-    assert_close(found, C(3).act(g, x))
+        turned = C(3).act(one_hot(g, 3).float(), x)
+    assert_close(turned, C(3).act(g, x))
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)

@@ -30,7 +30,7 @@ every = pytest.mark.parametrize("group", CLASSES, ids=repr)
 def test_matrices_are_the_rotations_of_the_solid(group) -> None:
     matrices = group.matrix(group.elements(), dtype=torch.float64)
     assert torch.linalg.det(matrices).sub(1).abs().max() < 1e-14
-    assert Counter(round(one, 6) for one in matrices.diagonal(dim1=1, dim2=2).sum(1).tolist()) == CLASSES[group]
+    assert Counter(round(trace, 6) for trace in matrices.diagonal(dim1=1, dim2=2).sum(1).tolist()) == CLASSES[group]
     corners = torch.tensor(CORNERS[group], dtype=torch.float64)
     moved = corners @ matrices.mT
     nearest = torch.cdist(moved, corners).min(-1)

@@ -29,7 +29,7 @@ def wigner(order: int, rotations: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4, 6, 9])
 def test_wigner_matrices_average_to_zero_up_to_the_degree_and_not_above(degree: int) -> None:
-    rotations, weights = (one.numpy() for one in groups.SO(3).quadrature(degree))
+    rotations, weights = (tensor.numpy() for tensor in groups.SO(3).quadrature(degree))
     off = [np.abs(np.einsum("k,kij->ij", weights, wigner(order, rotations))).max() for order in range(1, degree + 2)]
     assert max(off[:-1]) < 1e-10
     assert off[-1] > 1e-2

@@ -27,8 +27,8 @@ def test_averages_over_all_shifts() -> None:
     torch.testing.assert_close(Symmetrized(base, "n -> n", {"n": GROUP}, samplers.Enumerate())(x), wanted)
     haar = Symmetrized(base, "n -> n", {"n": GROUP})
     torch.testing.assert_close(haar(x, samples=6, coupling="stratified"), wanted)
-    found = haar.estimate(x, samples=4000, generator=seeded(2))
-    assert ((found.mean - wanted).abs() / found.stderr).max() < 4.5
+    estimate = haar.estimate(x, samples=4000, generator=seeded(2))
+    assert ((estimate.mean - wanted).abs() / estimate.stderr).max() < 4.5
 
 
 def test_a_canonical_shift_brings_the_largest_score_to_the_front() -> None:
@@ -51,11 +51,11 @@ def test_weights_act_as_the_sum_over_shifts_and_carry_the_gradient_of_a_softmax(
         torch.testing.assert_close(GROUP.act(g, x, 1), wanted)
     g, carrier = GROUP.choose(scores, tau=0.5)
     torch.testing.assert_close(GROUP.act(carrier, x, 1), GROUP.act(g, x, 1))
-    (found,) = torch.autograd.grad((GROUP.act(carrier, x, 1) * x.exp()).sum(), scores)
+    (gradient,) = torch.autograd.grad((GROUP.act(carrier, x, 1) * x.exp()).sum(), scores)
     soft = torch.softmax(scores / 0.5, -1)
     moved = torch.stack([x.roll(k, 1) for k in range(4)], 1)
     (wanted,) = torch.autograd.grad((soft[..., None, None] * moved * x.exp().unsqueeze(1)).sum(), scores)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(gradient, wanted)
 
 
 def test_entropy_and_prior_are_those_of_a_softmax() -> None:

@@ -38,8 +38,8 @@ def test_averages_over_all_signs(output: str) -> None:
     model, x = small(output, samplers.Enumerate())
     torch.testing.assert_close(model(x), by_hand(model, x))
     haar = Symmetrized(model.base, str(model.signature), {"d": Signs()})
-    found = haar.estimate(x, samples=4000, generator=seeded(2))
-    assert ((found.mean - by_hand(model, x)).abs() / found.stderr.clamp(min=1e-12)).max() < 4.5
+    estimate = haar.estimate(x, samples=4000, generator=seeded(2))
+    assert ((estimate.mean - by_hand(model, x)).abs() / estimate.stderr.clamp(min=1e-12)).max() < 4.5
     torch.testing.assert_close(haar(x, samples=8, coupling="stratified"), by_hand(model, x))
 
 
@@ -49,19 +49,19 @@ def test_a_frame_makes_the_first_entries_positive() -> None:
     signs = x[:, 0].sign()
     signs[0, 1] = x[0, 1, 1].sign()
     torch.testing.assert_close(model(x), model.base(x * signs.unsqueeze(1)) * signs.unsqueeze(1))
-    found = model.estimate(x)
-    assert found.samples == 1
-    assert (found.stderr == 0).all()
+    estimate = model.estimate(x)
+    assert estimate.samples == 1
+    assert (estimate.stderr == 0).all()
     flips = torch.tensor([[1, -1, -1], [-1, 1, -1]])
-    torch.testing.assert_close(model(Signs().act(flips, x, 2)), Signs().act(flips, found.mean, 2))
+    torch.testing.assert_close(model(Signs().act(flips, x, 2)), Signs().act(flips, estimate.mean, 2))
 
 
 def test_entries_of_zero_have_either_sign() -> None:
     model, x = small("d", samplers.Frame(exact=False), samples=400)
     x[:, :, 2] = 0
-    found = model.estimate(x, generator=seeded(3))
-    assert found.elements["d"][..., :2].unique(dim=1).shape[1] == 1
-    assert abs(found.elements["d"][..., 2].double().mean()) < 0.2
+    estimate = model.estimate(x, generator=seeded(3))
+    assert estimate.elements["d"][..., :2].unique(dim=1).shape[1] == 1
+    assert abs(estimate.elements["d"][..., 2].double().mean()) < 0.2
     listed = Symmetrized(model.base, "m d -> d", {"d": Signs()}, samplers.Frame()).estimate(x)
     assert listed.stderr.isnan().all()
 
@@ -71,8 +71,8 @@ def test_the_straight_through_gradient_is_that_of_tanh() -> None:
     x = torch.randn(3, 5, dtype=torch.float64)
     g, carrier = Signs().choose(z, tau=0.7)
     assert torch.equal(g, z.sign().long())
-    (found,) = torch.autograd.grad((Signs().act(carrier, x) * x.exp()).sum(), z)
-    torch.testing.assert_close(found, (x * x.exp()) * (1 - torch.tanh(z / 0.7) ** 2) / 0.7)
+    (gradient,) = torch.autograd.grad((Signs().act(carrier, x) * x.exp()).sum(), z)
+    torch.testing.assert_close(gradient, (x * x.exp()) * (1 - torch.tanh(z / 0.7) ** 2) / 0.7)
 
 
 def test_entropy_and_prior_are_those_of_independent_signs() -> None:
@@ -89,9 +89,9 @@ def test_haar_and_features_without_a_sign_are_uniform() -> None:
     noise = group.features((8000,), size=3, generator=seeded(5))
     assert uniform(group.project(torch.zeros(8000, 3), noise=noise), listed) > NEVER
     rounding = torch.tensor([1.0, 1e-7, -1e-7]).expand(8000, -1)
-    found = group.project(rounding, noise=noise)
-    assert uniform(found[:, 1:], Signs().elements(size=2)) > NEVER
-    assert (found[:, 0] == 1).all()
+    signs = group.project(rounding, noise=noise)
+    assert uniform(signs[:, 1:], Signs().elements(size=2)) > NEVER
+    assert (signs[:, 0] == 1).all()
 
 
 def test_signs_that_rounding_decides_are_told() -> None:

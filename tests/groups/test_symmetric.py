@@ -52,7 +52,7 @@ def test_matches_permutation_matrices(n):
 @pytest.mark.parametrize("axis", [1, 2, 3, -1, -2, -3])
 def test_acts_along_any_axis(axis):
     p, x = draws(3), normal(3, 4, 4, 4)
-    matrices = torch.stack([by_hand(one) for one in p])
+    matrices = torch.stack([by_hand(permutation) for permutation in p])
     terms = {1: "bij,bjkl->bikl", 2: "bij,bkjl->bkil", 3: "bij,bklj->bkli"}
     assert_close(group.act(p, x, axis), torch.einsum(terms[axis % 4], matrices, x))
 
@@ -90,9 +90,9 @@ def test_gradient_in_x():
 
 def test_compose_broadcasts():
     p, q = draws(3, 1), draws(5, seed=1)
-    found = group.compose(p, q)
-    assert found.shape == (3, 5, 4)
-    assert torch.equal(found[2, 3], p[2, 0][q[3]])
+    product = group.compose(p, q)
+    assert product.shape == (3, 5, 4)
+    assert torch.equal(product[2, 3], p[2, 0][q[3]])
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint8], ids=str)
@@ -148,9 +148,9 @@ def test_contains_masked(p, inside):
 
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_elements_lists_every_permutation_once(n):
-    found = group.elements(size=n).tolist()
-    assert found == [list(p) for p in permutations(range(n))]
-    assert found[0] == group.identity(size=n).tolist()
+    listed = group.elements(size=n).tolist()
+    assert listed == [list(p) for p in permutations(range(n))]
+    assert listed[0] == group.identity(size=n).tolist()
 
 
 ALL = group.elements(size=4)
@@ -183,16 +183,16 @@ REAL_FIRST = torch.tensor([[*order, 0, 3] for order in permutations([1, 2, 4])])
 
 
 def test_masked_haar_is_uniform_over_orders_of_the_real_items():
-    found = group.haar((12000,), mask=MASK.expand(12000, -1), generator=seeded())
-    assert uniform(found, REAL_FIRST) > NEVER
+    orders = group.haar((12000,), mask=MASK.expand(12000, -1), generator=seeded())
+    assert uniform(orders, REAL_FIRST) > NEVER
     assert uniform(group.haar((12000,), mask=MASK, generator=seeded(1)), REAL_FIRST) > NEVER
 
 
 def test_masked_haar_when_sizes_differ_in_the_batch():
     mask = torch.stack([MASK, torch.tensor([True, False, False, False, True])])
-    found = group.haar((8000, 2), mask=mask, generator=seeded())
-    assert uniform(found[:, 0], REAL_FIRST) > NEVER
-    assert uniform(found[:, 1], torch.tensor([[0, 4, 1, 2, 3], [4, 0, 1, 2, 3]])) > NEVER
+    orders = group.haar((8000, 2), mask=mask, generator=seeded())
+    assert uniform(orders[:, 0], REAL_FIRST) > NEVER
+    assert uniform(orders[:, 1], torch.tensor([[0, 4, 1, 2, 3], [4, 0, 1, 2, 3]])) > NEVER
 
 
 def test_the_masked_chi_square_has_teeth():
@@ -210,9 +210,9 @@ def test_batch_items_are_drawn_independently():
 
 
 def test_a_batched_mask_alone_gives_independent_draws():
-    found = group.haar(mask=torch.ones(50, 6, dtype=torch.bool), generator=seeded())
-    assert found.shape == (50, 6)
-    assert len(found.unique(dim=0)) > 1
+    orders = group.haar(mask=torch.ones(50, 6, dtype=torch.bool), generator=seeded())
+    assert orders.shape == (50, 6)
+    assert len(orders.unique(dim=0)) > 1
 
 
 def test_ties_among_the_keys_do_not_bias_haar():

@@ -51,9 +51,9 @@ def statistics(q):
     }
 
 
-def same_law(one, other):
+def same_law(first, second):
     """The smallest Kolmogorov-Smirnov p-value over the statistics of two independent samples of matrices."""
-    pairs = zip(statistics(one).values(), statistics(other).values(), strict=True)
+    pairs = zip(statistics(first).values(), statistics(second).values(), strict=True)
     # rounding splits the atoms of a determinant that is always 1
     return min(stats.ks_2samp(a.numpy().round(9), b.numpy().round(9)).pvalue for a, b in pairs)
 
@@ -66,7 +66,7 @@ def counts(samples, elements):
 
 def uniform(samples, elements):
     """The chi-square p-value that samples are uniform over the elements listed; 0 where one is none of them."""
-    found = counts(samples, elements)
-    if found.sum() != samples.shape[0]:
+    observed = counts(samples, elements)
+    if observed.sum() != samples.shape[0]:
         return 0.0
-    return stats.chisquare(found.numpy()).pvalue
+    return stats.chisquare(observed.numpy()).pvalue

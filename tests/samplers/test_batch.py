@@ -27,8 +27,8 @@ def test_centroid_is_that_of_the_real_points_of_the_first_point_input(dtype):
         torch.testing.assert_close(batch.inputs[1][b][mask[b]], x[b][mask[b]] - centre)
         torch.testing.assert_close(batch.inputs[2][b][mask[b]], y[b][mask[b]] - centre)
         assert torch.equal(batch.inputs[0][b][mask[b]], v[b][mask[b]])
-    for one in batch.inputs:
-        assert not one[~mask].any()
+    for tensor in batch.inputs:
+        assert not tensor[~mask].any()
 
 
 def test_centroid_over_several_axes_and_places():
@@ -73,8 +73,8 @@ def test_padding_is_zero_on_every_axis_that_has_the_name():
 def test_zero_padding_with_draws():
     term = Signature.parse("n c -> n c", {"n": groups.S()}).inputs[0]
     mask = torch.tensor([[1, 0], [1, 1]], dtype=torch.bool)
-    found = zero_padding(torch.full((2, 5, 2, 3), torch.nan), term, {"n": mask})
-    assert torch.equal(found.isnan(), mask.view(2, 1, 2, 1).expand(2, 5, 2, 3))
+    padded = zero_padding(torch.full((2, 5, 2, 3), torch.nan), term, {"n": mask})
+    assert torch.equal(padded.isnan(), mask.view(2, 1, 2, 1).expand(2, 5, 2, 3))
 
 
 def test_translate_moves_points_only():
@@ -98,7 +98,7 @@ def test_dtype_is_that_of_the_floating_inputs(inputs, wanted):
     batch = prepare("n c, n n -> ", {"n": groups.S()}, *inputs)
     assert batch.dtype == wanted
     assert len(batch) == 1
-    assert [one.dtype for one in batch.inputs] == [one.dtype for one in inputs]
+    assert [tensor.dtype for tensor in batch.inputs] == [tensor.dtype for tensor in inputs]
 
 
 def test_packing_puts_real_items_first_in_the_order_they_have():

@@ -95,7 +95,7 @@ def test_scores_that_rounding_keeps_apart_are_shuffled_wherever_they_lie(masked,
     model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.Canonical(Given()))
     drawn = model.estimate(torch.zeros(200, 4, 1, dtype=dtype), mask=mask, samples=60, generator=seeded()).elements["n"]
     assert bool((drawn[..., 0] == 0).all())
-    orders = torch.tensor([len(one.unique(dim=0)) for one in drawn])
+    orders = torch.tensor([len(item.unique(dim=0)) for item in drawn])
     assert int((orders < 6).sum()) == 0  # all six orders of the three that tie, for every item
 
 
@@ -127,8 +127,8 @@ def test_gradient_passes_merged_ties():
 
 def square(group, dtype):
     """The corners of a figure that the group maps to itself, about the origin."""
-    one = torch.tensor([1.0, 0.3], dtype=dtype)
-    return torch.stack([group.act(g, one) for g in group.elements()]).unsqueeze(0)
+    corner = torch.tensor([1.0, 0.3], dtype=dtype)
+    return torch.stack([group.act(g, corner) for g in group.elements()]).unsqueeze(0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -200,8 +200,8 @@ def test_a_line_fixes_one_axis_and_leaves_the_rest_open(dtype):
     along = (q * direction[:, None]).sum(-2)
     assert ((along[:, 0].abs() - 1).abs() < 1e-3).all()
     assert along[:, 0].std() < 1e-3  # always the same sense
-    one = torch.tensor([2.0, -1.0, 0.0], dtype=torch.float64) / 5**0.5
-    angle = torch.atan2(q[:, :, 1] @ torch.linalg.cross(direction, one), q[:, :, 1] @ one)
+    across = torch.tensor([2.0, -1.0, 0.0], dtype=torch.float64) / 5**0.5
+    angle = torch.atan2(q[:, :, 1] @ torch.linalg.cross(direction, across), q[:, :, 1] @ across)
     assert stats.kstest(angle.numpy(), "uniform", (-math.pi, 2 * math.pi)).pvalue > NEVER
 
 
@@ -225,9 +225,9 @@ def test_proposition_2_by_hand(dtype):
 
     x = torch.randn(3, 5, 2, dtype=dtype, generator=seeded())
     model = Symmetrized(base, "n c -> n c", S, samplers.Canonical(net)).eval()
-    for item, found in zip(x, model(x), strict=True):
+    for item, output in zip(x, model(x), strict=True):
         order = sorted(range(5), key=lambda i, item=item: -net(item.unsqueeze(0)).scores[0, i].item())
         wanted = torch.empty_like(item)
         for position, place in enumerate(order):
             wanted[place] = f(item[place]) * (position + 1)
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(output, wanted)

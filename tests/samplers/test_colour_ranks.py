@@ -33,13 +33,13 @@ def literal(a: Tensor, features: Tensor) -> list[int]:
             )
             for i in range(n)
         ]
-        known = sorted({repr(one) for one in seen})
-        colours = [(known.index(repr(one)),) for one in seen]
-    return [one[0] for one in colours]
+        known = sorted({repr(neighbourhood) for neighbourhood in seen})
+        colours = [(known.index(repr(neighbourhood)),) for neighbourhood in seen]
+    return [colour[0] for colour in colours]
 
 
 def classes(ranks: Tensor) -> list[frozenset[int]]:
-    return sorted({frozenset((ranks == one).nonzero().flatten().tolist()) for one in ranks}, key=sorted)
+    return sorted({frozenset((ranks == rank).nonzero().flatten().tolist()) for rank in ranks}, key=sorted)
 
 
 def test_ties_are_those_of_colour_refinement() -> None:
@@ -63,10 +63,10 @@ def test_ties_in_many_graphs_with_features_directions_and_values(directed: bool,
     features = torch.randint(0, 2, (60, 6, 1), generator=generator).double()
     ranks = colour_ranks(features, [EdgeList.from_dense(a)])
     tied = 0
-    for one, x, found in zip(a, features, ranks, strict=True):
-        assert classes(found) == classes(torch.tensor(literal(one, x)))
-        tied += len(classes(found)) < 6
-        order = found.argsort()
+    for adjacency, x, rank in zip(a, features, ranks, strict=True):
+        assert classes(rank) == classes(torch.tensor(literal(adjacency, x)))
+        tied += len(classes(rank)) < 6
+        order = rank.argsort()
         assert bool((x[order, 0].diff() <= 0).all())  # features come first, larger ones in front
     assert 5 < tied < 60
 
@@ -91,8 +91,8 @@ def test_rounds_that_another_graph_needs_change_no_order() -> None:
     graphs.append(graph([(i, i + 1) for i in range(29)], 30))
     none, batch = torch.zeros(21, 30, 0), EdgeList.from_dense(torch.cat(graphs))
     together = colour_ranks(none, [batch])
-    for one, found in zip(graphs, together, strict=True):
-        assert torch.equal(colour_ranks(none[:1], [EdgeList.from_dense(one)])[0], found)
+    for tree, rank in zip(graphs, together, strict=True):
+        assert torch.equal(colour_ranks(none[:1], [EdgeList.from_dense(tree)])[0], rank)
 
 
 def test_several_graphs_on_one_set_of_nodes_are_told_apart() -> None:
@@ -111,13 +111,13 @@ def test_an_edge_of_value_zero_is_none() -> None:
 def test_the_frame_lists_all_orders_of_nodes_that_tie() -> None:
     a = graph(ROOMS[:5], 5)
     model = Symmetrized(lambda a: a[:, 0], "n n -> n", {"n": groups.S()}, samplers.Frame("colours"))
-    found = model.estimate(a)
-    assert found.samples == 2
-    first, second = found.elements["n"][0]
+    estimate = model.estimate(a)
+    assert estimate.samples == 2
+    first, second = estimate.elements["n"][0]
     assert torch.equal(torch.tensor([2, 1, 0, 3, 4])[first], second)
-    assert bool((found.stderr == 0).all())
+    assert bool((estimate.stderr == 0).all())
     odd = Symmetrized(lambda a: a[:, 0, 0], "n e n -> n", {"n": groups.S()}, samplers.Frame("colours"))
-    assert torch.equal(odd.estimate(a.unsqueeze(2)).mean, found.mean)
+    assert torch.equal(odd.estimate(a.unsqueeze(2)).mean, estimate.mean)
 
 
 def test_colours_cannot_be_traced() -> None:

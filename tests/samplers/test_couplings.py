@@ -135,10 +135,10 @@ def test_extremes_stay_inside(dtype):
     assert below(top, 0.7) < top
     edge = torch.tensor([0.0, 2.0**-60, 1 - 2.0**-53], dtype=torch.float64)
     for law in (samplers.quasi.STANDARD, samplers.quasi.UNIT):
-        found = samplers.quasi._spread(edge, law, dtype)
-        assert found.isfinite().all()
-        assert law.normal or bool((found < 1).all())
-    assert found.dtype == dtype
+        spread = samplers.quasi._spread(edge, law, dtype)
+        assert spread.isfinite().all()
+        assert law.normal or bool((spread < 1).all())
+    assert spread.dtype == dtype
     z = samplers.quasi._spread(edge, samplers.quasi.STANDARD, torch.float64)
     assert -9 < z[0] < -8 < 8 < z[2] < 9
 
@@ -148,20 +148,20 @@ def test_extremes_stay_inside(dtype):
 @pytest.mark.parametrize("holes", [None, [1, 0, 1, 1]])
 def test_orders_are_uniform(coupling, place, holes):
     mask = None if holes is None else torch.tensor([holes], dtype=torch.bool).expand(4800, -1)
-    found = drawn(coupling, groups.S(), 5, batch=4800, mask=mask)[:, place]
+    orders = drawn(coupling, groups.S(), 5, batch=4800, mask=mask)[:, place]
     listed = groups.S().elements(size=4)
     if mask is not None:
         listed = listed[groups.S().contains(listed, mask=mask[:1]) & (listed[:, 3] == 1)]
         assert len(listed) == 6
-    assert uniform(found, listed) > NEVER
+    assert uniform(orders, listed) > NEVER
 
 
 @pytest.mark.parametrize("group", PLANAR, ids=repr)
 @pytest.mark.parametrize("coupling", NAMES)
 @pytest.mark.parametrize("place", [0, 1, 4])
 def test_elements_of_finite_groups_are_uniform(coupling, group, place):
-    found = drawn(coupling, group, 5, batch=3000)[:, place]
-    assert group.order == 1 or uniform(found.unsqueeze(1), group.elements().unsqueeze(1)) > NEVER
+    elements = drawn(coupling, group, 5, batch=3000)[:, place]
+    assert group.order == 1 or uniform(elements.unsqueeze(1), group.elements().unsqueeze(1)) > NEVER
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -169,10 +169,10 @@ def test_elements_of_finite_groups_are_uniform(coupling, group, place):
 @pytest.mark.parametrize("coupling", ["antithetic", "quasi", "stratified"])
 @pytest.mark.parametrize("group", [groups.SO(3), groups.E(3)], ids=repr)
 def test_rotations_are_uniform(coupling, group, place, dtype):
-    found = drawn(coupling, group, 5, batch=3000, dtype=dtype)[:, place]
-    assert found.dtype == dtype
-    assert group.linear.contains(found).all()
-    q = found.double()
+    rotations = drawn(coupling, group, 5, batch=3000, dtype=dtype)[:, place]
+    assert rotations.dtype == dtype
+    assert group.linear.contains(rotations).all()
+    q = rotations.double()
     determinants = torch.linalg.det(q).sign()
     assert first_moments(q) < STANDARD_ERRORS
     assert second_moments(q, orthogonal_second_moments(3)) < STANDARD_ERRORS
@@ -195,8 +195,8 @@ def test_factors_of_one_draw_are_independent(coupling):
 
 @pytest.mark.parametrize("coupling", NAMES)
 def test_items_of_a_batch_are_independent(coupling):
-    found = drawn(coupling, groups.S(), 1, batch=3000)[:, 0]
-    assert abs(float((found[1:] == found[:-1]).all(-1).double().mean()) - 1 / 24) < 0.02
+    orders = drawn(coupling, groups.S(), 1, batch=3000)[:, 0]
+    assert abs(float((orders[1:] == orders[:-1]).all(-1).double().mean()) - 1 / 24) < 0.02
 
 
 # antithetic
@@ -208,14 +208,14 @@ def test_pairs_are_mirrored(samples, dtype):
     x, pairs = torch.ones(2, 3, 3, dtype=dtype), samples // 2 * 2
     sets = on_sets(0.3).noise(x, samples=samples, coupling="antithetic", generator=seeded())
     points = on_points(0.3).noise(x, samples=samples, coupling="antithetic", generator=seeded())
-    for one, total in [
+    for values, total in [
         (sets.inputs[0], 0.3),
         (sets.ties["n"], 1.0),
         (points.inputs[0], 0),
         (points.completion["d"], 0),
     ]:
-        assert one.shape[1] == samples
-        both = one[:, 0:pairs:2] + one[:, 1:pairs:2]
+        assert values.shape[1] == samples
+        both = values[:, 0:pairs:2] + values[:, 1:pairs:2]
         torch.testing.assert_close(both, torch.full_like(both, total), rtol=0, atol=2 * torch.finfo(dtype).eps)
     half = on_sets(0.3).noise(x, samples=(samples + 1) // 2, generator=seeded())
     assert torch.equal(half.inputs[0], sets.inputs[0][:, ::2])
@@ -228,8 +228,8 @@ def test_elements_are_opposite(group):
     torch.testing.assert_close(s, s[:1, :1].expand_as(s))  # one s for all
     trivial = group in (groups.SO(1), groups.C(1))
     assert trivial == torch.allclose(s.double(), group.identity(s.shape[:2], dtype=s.dtype).double())
-    twice, one = (x.double() for x in (group.compose(s, s), group.identity(s.shape[:2], dtype=s.dtype)))
-    assert torch.allclose(twice, one) == (group != groups.C(5) and group != groups.D(3))
+    twice, identity = (x.double() for x in (group.compose(s, s), group.identity(s.shape[:2], dtype=s.dtype)))
+    assert torch.allclose(twice, identity) == (group != groups.C(5) and group != groups.D(3))
     assert group.contains(g).all()
     h = group.haar(g.shape[:2], dtype=torch.float64, generator=seeded(3))
     torch.testing.assert_close(group.opposite(group.compose(h, g)), group.compose(h, group.opposite(g)))
@@ -269,17 +269,19 @@ def test_what_is_odd_in_normal_noise_is_integrated_exactly():
 def test_standard_error_is_that_of_pairs(samples, chunk):
     x = torch.randn(3, 4, 2, dtype=torch.float64, generator=seeded(1))
     model = Symmetrized(bent, "n c -> k", S)
-    found = model.estimate(x, samples=samples, coupling="antithetic", keep_values=True, chunk=chunk, generator=seeded())
-    y, even = found.values, samples // 2 * 2
-    torch.testing.assert_close(found.mean, y.mean(1))
+    estimate = model.estimate(
+        x, samples=samples, coupling="antithetic", keep_values=True, chunk=chunk, generator=seeded()
+    )
+    y, even = estimate.values, samples // 2 * 2
+    torch.testing.assert_close(estimate.mean, y.mean(1))
     means = torch.cat([(y[:, 0:even:2] + y[:, 1:even:2]) / 2, y[:, even:]], 1)
     weights = torch.tensor([2.0] * (even // 2) + [1.0] * (samples - even), dtype=torch.float64).view(-1, 1)
     many = len(weights)
     if many == 1:
-        assert found.stderr.isnan().all()
+        assert estimate.stderr.isnan().all()
         return
-    variance = many / (many - 1) * (weights * (means - found.mean.unsqueeze(1))).square().sum(1) / samples**2
-    torch.testing.assert_close(found.stderr, variance.sqrt(), rtol=1e-9, atol=1e-12)
+    variance = many / (many - 1) * (weights * (means - estimate.mean.unsqueeze(1))).square().sum(1) / samples**2
+    torch.testing.assert_close(estimate.stderr, variance.sqrt(), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("chunk", [None, 1, 3])
@@ -288,14 +290,14 @@ def test_standard_error_of_weighted_pairs(chunk):
     if chunk is not None:
         average = [average[0].chunk(i, i + chunk) for i in range(0, 5, chunk)]
     y = torch.randn(2, 5, 3, dtype=torch.float64, generator=seeded())
-    found = estimate_of(average, y)
+    stderr = estimate_of(average, y)
     blocks = [[(0, 1), (4,)], [(0, 1), (2, 3), (4,)]]  # a pair without weight is none
     w = torch.tensor([[0.5, 1, 0, 0, 2], [1, 1, 1, 1, 1]], dtype=torch.float64)
     for item, own in enumerate(blocks):
         mean = (w[item, :, None] * y[item]).sum(0) / w[item].sum()
         off = torch.stack([sum(w[item, k] * (y[item, k] - mean) for k in block) for block in own])
         wanted = (len(own) / (len(own) - 1) * off.square().sum(0)).sqrt() / w[item].sum()
-        torch.testing.assert_close(found[item], wanted)
+        torch.testing.assert_close(stderr[item], wanted)
 
 
 def estimate_of(parts, y):
@@ -313,10 +315,10 @@ def test_standard_error_of_pairs_is_calibrated(samples):
     bases = {"nearly odd": lambda x: x[:, 0, 0] - x[:, 3, 0] + 0.3 * x[:, 1, 1].exp(), "bent": lambda x: bent(x)[:, 1]}
     for name, base in bases.items():
         model = Symmetrized(base, "n c -> ", S)
-        found = model.estimate(x, samples=samples, coupling="antithetic", keep_values=True, generator=seeded())
-        true = float(found.mean.std())
-        assert abs(float(found.stderr.square().mean().sqrt()) / true - 1) < 0.15
-        naive = float((found.values.std(1) / samples**0.5).mean())
+        estimate = model.estimate(x, samples=samples, coupling="antithetic", keep_values=True, generator=seeded())
+        true = float(estimate.mean.std())
+        assert abs(float(estimate.stderr.square().mean().sqrt()) / true - 1) < 0.15
+        naive = float((estimate.values.std(1) / samples**0.5).mean())
         assert name == "bent" or naive > 1.5 * true
 
 
@@ -351,7 +353,9 @@ def test_quasi_is_better_over_groups(group):
     else:
         model, x = haar(group)
     x = x[:1].expand(300, -1, -1)
-    quasi, free = (model(x, samples=64, coupling=one, generator=seeded()).std(0).max() for one in ("quasi", None))
+    quasi, free = (
+        model(x, samples=64, coupling=coupling, generator=seeded()).std(0).max() for coupling in ("quasi", None)
+    )
     assert quasi < 0.8 * free
 
 
@@ -370,9 +374,9 @@ def test_quasi_counts_every_random_number():
 def test_all_permutations_are_the_exact_average(times, dtype):
     x = torch.randn(3, 4, 2, dtype=dtype, generator=seeded(1))
     exact = Symmetrized(bent, "n c -> k", S, samplers.Enumerate())(x)
-    found = Symmetrized(bent, "n c -> k", S).estimate(x, samples=24 * times, coupling="stratified")
-    torch.testing.assert_close(found.mean, exact)
-    assert found.stderr.isnan().all()
+    estimate = Symmetrized(bent, "n c -> k", S).estimate(x, samples=24 * times, coupling="stratified")
+    torch.testing.assert_close(estimate.mean, exact)
+    assert estimate.stderr.isnan().all()
 
 
 @pytest.mark.parametrize(
@@ -390,8 +394,8 @@ def test_all_elements_of_a_product_are_the_exact_average(bound):
     x = torch.randn(2, 3, 2, *([2] * (len(bound) > 2)), dtype=torch.float64, generator=seeded(1))
     mix = torch.randn(x[0].numel(), 2, dtype=torch.float64, generator=seeded(2))
     made = [
-        Symmetrized(lambda x: (x.flatten(1) @ mix).sin(), f"{term} -> k", bound, one)
-        for one in (samplers.Enumerate(), samplers.Haar())
+        Symmetrized(lambda x: (x.flatten(1) @ mix).sin(), f"{term} -> k", bound, sampler)
+        for sampler in (samplers.Enumerate(), samplers.Haar())
     ]
     total = made[0].estimate(x).samples
     torch.testing.assert_close(made[1](x, samples=total, coupling="stratified"), made[0](x))
@@ -400,7 +404,7 @@ def test_all_elements_of_a_product_are_the_exact_average(bound):
         for key, group in bound.items():
             listed = group.elements(size=3)
             drawn = noise.elements[key].reshape(2, samples, -1)
-            often = torch.stack([counts(one, listed.reshape(len(listed), -1)) for one in drawn])
+            often = torch.stack([counts(draws, listed.reshape(len(listed), -1)) for draws in drawn])
             assert set(often.unique().tolist()) <= {samples // len(listed), -(-samples // len(listed))}
 
 
@@ -440,19 +444,19 @@ def test_rotations_come_in_blocks_that_cover_the_signed_permutations(group):
     d = group.d
     proper = isinstance(group, groups.SO | groups.SE)
     many = math.factorial(d) * 2**d // (2 if proper else 1)
-    found = drawn("stratified", group, 2 * many + 1, batch=3)[..., :d]
-    for block in found:
+    elements = drawn("stratified", group, 2 * many + 1, batch=3)[..., :d]
+    for block in elements:
         # each is one uniform element times a signed permutation: h' g has entries 0, 1 and -1 within a block
         inside = (block.unsqueeze(1).mT @ block).round(decimals=6).abs()
         same = ((inside == 0) | (inside == 1)).flatten(2).all(-1)
         sizes = sorted(same.sum(1).unique().tolist())
         assert sizes == [1, many]
-        one = block[same[int((same.sum(1) == many).nonzero()[0])]]
-        assert len(torch.unique(one.round(decimals=6), dim=0)) == len(one)
+        whole = block[same[int((same.sum(1) == many).nonzero()[0])]]
+        assert len(torch.unique(whole.round(decimals=6), dim=0)) == len(whole)
         if d == 3:
             # so that functions of degree one and two average exactly
             v = torch.tensor([0.3, -1.2, 0.7], dtype=torch.float64)
-            w = one @ v
+            w = whole @ v
             assert w.mean(0).abs().max() < 1e-12
             assert torch.einsum("ka,kb,kc->abc", w, w, w).abs().max() < 1e-10
             assert torch.allclose(w.mT @ w / many, v.square().sum() / 3 * torch.eye(3, dtype=torch.float64))
@@ -460,10 +464,10 @@ def test_rotations_come_in_blocks_that_cover_the_signed_permutations(group):
 
 def test_the_first_draws_are_a_block_however_many_follow():
     few, many = (drawn("stratified", groups.O(3), samples) for samples in (48, 200))
-    for found in (few[0], many[0, :48]):
-        inside = (found[0].mT @ found).round(decimals=6).abs()
+    for block in (few[0], many[0, :48]):
+        inside = (block[0].mT @ block).round(decimals=6).abs()
         assert ((inside == 0) | (inside == 1)).all()
-        assert len(torch.unique(found.round(decimals=6), dim=0)) == 48
+        assert len(torch.unique(block.round(decimals=6), dim=0)) == 48
 
 
 def test_stratified_rotations_are_better_for_smooth_functions():
@@ -528,14 +532,14 @@ def test_learned_distributions_of_points(coupling, dtype):
     with torch.no_grad():
         many = model.estimate(*inputs, samples=4000, generator=seeded())
         copies = [x.repeat_interleave(500, 0) for x in inputs]
-        found = model(*copies, samples=8, coupling=coupling, generator=seeded(1)).unflatten(0, (2, 500)).double()
-    error = (many.stderr.double().square() + found.var(1) / 500).sqrt()
-    assert ((found.mean(1) - many.mean).abs() / error).max() < STANDARD_ERRORS
+        output = model(*copies, samples=8, coupling=coupling, generator=seeded(1)).unflatten(0, (2, 500)).double()
+    error = (many.stderr.double().square() + output.var(1) / 500).sqrt()
+    assert ((output.mean(1) - many.mean).abs() / error).max() < STANDARD_ERRORS
     model.train()(*inputs, samples=3, coupling=coupling).square().sum().backward()
     for part in (model.base, model.sampler):
-        found = [p.grad for p in part.parameters() if p.grad is not None]
-        assert all(one.isfinite().all() for one in found)
-        assert sum(float(one.abs().sum()) for one in found) > 0
+        gradients = [p.grad for p in part.parameters() if p.grad is not None]
+        assert all(gradient.isfinite().all() for gradient in gradients)
+        assert sum(float(gradient.abs().sum()) for gradient in gradients) > 0
     model, inputs = nbody(dtype, eval_coupling=coupling)
     assert assert_equivariant(model, *inputs, samples=6).draws == 12
 
@@ -546,8 +550,8 @@ def test_the_expectation_is_the_same(coupling):
     mask = torch.tensor([True, True, False, True]).expand(4000, -1)
     for base in (bent, lambda x: x[:, :2].square().sum(1)):
         exact = Symmetrized(base, "n c -> k", S, samplers.Enumerate())(x[:1], mask=mask[:1])
-        found = Symmetrized(base, "n c -> k", S)(x, mask=mask, samples=5, coupling=coupling, generator=seeded())
-        assert ((found.mean(0) - exact).abs() / (found.std(0) / 4000**0.5)).max() < STANDARD_ERRORS
+        output = Symmetrized(base, "n c -> k", S)(x, mask=mask, samples=5, coupling=coupling, generator=seeded())
+        assert ((output.mean(0) - exact).abs() / (output.std(0) / 4000**0.5)).max() < STANDARD_ERRORS
 
 
 @pytest.mark.parametrize("coupling", NAMES)
@@ -555,10 +559,10 @@ def test_the_expectation_is_the_same(coupling):
 def test_chunks_change_nothing(coupling, chunk):
     x = torch.randn(3, 5, 2, dtype=torch.float64, generator=seeded(1))
     mask = torch.tensor([[1, 0, 1, 1, 0], [1, 1, 1, 1, 1], [0, 1, 1, 1, 0]]).bool()
-    whole, parts = (Symmetrized(bent, "n c -> k", S, samples=10, chunk=one).eval() for one in (None, chunk))
+    whole, parts = (Symmetrized(bent, "n c -> k", S, samples=10, chunk=size).eval() for size in (None, chunk))
     options = {"mask": mask, "coupling": coupling}
     torch.testing.assert_close(parts(x, **options, generator=seeded()), whole(x, **options, generator=seeded()))
-    a, b = (one.estimate(x, **options, generator=seeded()) for one in (whole, parts))
+    a, b = (model.estimate(x, **options, generator=seeded()) for model in (whole, parts))
     assert torch.equal(a.elements["n"], b.elements["n"])
     torch.testing.assert_close((a.mean, a.stderr), (b.mean, b.stderr), equal_nan=True)
 
@@ -567,31 +571,31 @@ def test_chunks_change_nothing(coupling, chunk):
 def test_generators(coupling):
     x = torch.randn(3, 5, 2, generator=seeded(1))
     model = Symmetrized(bent, "n c -> k", S, samples=10)
-    one, other, third = (model(x, coupling=coupling, generator=seeded(seed)) for seed in (1, 1, 2))
-    assert torch.equal(one, other)
-    assert not torch.equal(one, third)
-    assert torch.equal(model(x, noise=model.noise(x, coupling=coupling, generator=seeded(1))), one)
-    assert torch.equal(model.estimator()(x, coupling=coupling, generator=seeded(1)).mean, one)
+    output, again, different = (model(x, coupling=coupling, generator=seeded(seed)) for seed in (1, 1, 2))
+    assert torch.equal(output, again)
+    assert not torch.equal(output, different)
+    assert torch.equal(model(x, noise=model.noise(x, coupling=coupling, generator=seeded(1))), output)
+    assert torch.equal(model.estimator()(x, coupling=coupling, generator=seeded(1)).mean, output)
 
 
 def test_no_coupling_is_independence():
     x = torch.randn(3, 5, 2, generator=seeded(1))
     model = Symmetrized(bent, "n c -> k", S, samples=10)
-    one, other = (model.estimate(x, coupling=name, generator=seeded()) for name in (None, "independent"))
-    assert torch.equal(one.mean, other.mean)
-    assert torch.equal(one.stderr, other.stderr)
-    assert torch.equal(model.noise(x, generator=seeded()).elements["n"], one.elements["n"])
+    plain, independent = (model.estimate(x, coupling=name, generator=seeded()) for name in (None, "independent"))
+    assert torch.equal(plain.mean, independent.mean)
+    assert torch.equal(plain.stderr, independent.stderr)
+    assert torch.equal(model.noise(x, generator=seeded()).elements["n"], plain.elements["n"])
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS)
 def test_standard_errors_where_there_are_any(coupling):
     x = torch.randn(3, 5, 2, generator=seeded(1))
     model = Symmetrized(bent, "n c -> k", S, samples=10, eval_coupling=coupling).eval()
-    found = model.estimate(x)
+    estimate = model.estimate(x)
     none = coupling in ("quasi", "stratified")
     assert (BLOCKS[coupling] is None) == none
-    assert found.stderr.isnan().all() == none
-    assert found.stderr.shape == found.mean.shape
+    assert estimate.stderr.isnan().all() == none
+    assert estimate.stderr.shape == estimate.mean.shape
     noise = model.noise(x)
     assert model.estimate(x, noise=noise).stderr.isnan().all() == none
     assert model.train().estimate(x, noise=noise, coupling=coupling).stderr.isnan().all() == none
@@ -602,16 +606,16 @@ def test_tolerance_of_pairs(most):
     x = torch.randn(3, 5, 2, dtype=torch.float64, generator=seeded(1))
     model = Symmetrized(bent, "n c -> k", S, samples=5)
     options = {"coupling": "antithetic", "keep_values": True, "generator": seeded(), "max_samples": most}
-    found = model.estimate(x, tol=0.03, **options)
+    estimate = model.estimate(x, tol=0.03, **options)
     if most == 61:
-        assert found.samples == 61
+        assert estimate.samples == 61
         return
-    assert found.samples % 2 == 0
-    assert found.samples > 60
-    pairs = found.values.unflatten(1, (-1, 2)).mean(2)
-    torch.testing.assert_close(found.stderr, pairs.std(1) / pairs.shape[1] ** 0.5)
-    assert found.stderr.max() <= 0.03
-    g = found.elements["n"]
+    assert estimate.samples % 2 == 0
+    assert estimate.samples > 60
+    pairs = estimate.values.unflatten(1, (-1, 2)).mean(2)
+    torch.testing.assert_close(estimate.stderr, pairs.std(1) / pairs.shape[1] ** 0.5)
+    assert estimate.stderr.max() <= 0.03
+    g = estimate.elements["n"]
     assert torch.equal(g[:, 0::2].flip(-1), g[:, 1::2])  # in every round
     assert model.estimate(x, tol=10.0, coupling="antithetic").samples == 60
 
@@ -661,14 +665,14 @@ def test_listed_elements_have_nothing_to_couple():
         lambda x: x[:, 0].exp(), "m d -> d", bound, samplers.Frame(), eval_coupling="antithetic"
     ).eval()
     assert (framed.estimate(x).stderr == 0).all()
-    for one in (model, framed):
+    for symmetrized in (model, framed):
         with pytest.raises(
             errors.RangeError, match=r"Expected no coupling for .*lists its elements.*\(got 'antithetic'"
         ):
-            one(x, coupling="antithetic")
+            symmetrized(x, coupling="antithetic")
         with pytest.raises(errors.RangeError, match="lists its elements"):
-            one.noise(x, coupling="antithetic")
-        one(x, coupling="independent")
+            symmetrized.noise(x, coupling="antithetic")
+        symmetrized(x, coupling="independent")
     g = framed.estimate(x, samples=6).elements["d"]  # draws from the frame, and the signs of a pair differ
     torch.testing.assert_close(g[:, 0::2], -g[:, 1::2])
 
@@ -776,11 +780,11 @@ def test_every_draw_from_a_list_keeps_its_law(name, coupling):
     noise = model.noise(
         x, samples=len(elements) if coupling == "stratified" else 3, coupling=coupling, generator=seeded()
     )
-    found = noise.elements["d"]
+    draws = noise.elements["d"]
     for place in (0, 2):
-        assert uniform(found[:, place].reshape(1500, -1), rows) > NEVER
+        assert uniform(draws[:, place].reshape(1500, -1), rows) > NEVER
     if coupling == "stratified":
-        each = found[0].reshape(len(elements), -1).unique(dim=0)
+        each = draws[0].reshape(len(elements), -1).unique(dim=0)
         assert len(each) == len(elements)
     if coupling == "antithetic":
-        assert torch.equal(found[:, 1], group.opposite(found[:, 0]))
+        assert torch.equal(draws[:, 1], group.opposite(draws[:, 0]))

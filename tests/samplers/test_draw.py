@@ -39,8 +39,8 @@ def test_undo_and_apply_are_products_with_matrices(masked, dtype):
             q = draw.elements["d"][b, k, :, :3]
             wanted = p.mT @ points @ q, torch.einsum("ij,ikc,kl->jlc", p, links, p)
             there = p @ outputs[0][b, k] @ q.mT, q @ outputs[1][b, k] @ q.mT, q @ outputs[2][b, k] * torch.linalg.det(q)
-            for one, want in zip([y[b, k] for y in (*undone, *applied)], (*wanted, *there), strict=True):
-                torch.testing.assert_close(one, want, rtol=0, atol=1e-12 if dtype == torch.float64 else 1e-5)
+            for moved, want in zip([y[b, k] for y in (*undone, *applied)], (*wanted, *there), strict=True):
+                torch.testing.assert_close(moved, want, rtol=0, atol=1e-12 if dtype == torch.float64 else 1e-5)
 
 
 def test_garbage_that_the_base_leaves_on_padding_is_dropped():
@@ -48,8 +48,8 @@ def test_garbage_that_the_base_leaves_on_padding_is_dropped():
     y = torch.full((2, 3, 4, 1), torch.nan)
     y[:, :, :3] = 1
     y[1, :, 3] = 1
-    (found,) = draw.apply(batch, [y])
-    assert torch.equal(found[..., 0], MASK.unsqueeze(1).expand(2, 3, 4).float())
+    (applied,) = draw.apply(batch, [y])
+    assert torch.equal(applied[..., 0], MASK.unsqueeze(1).expand(2, 3, 4).float())
 
 
 def test_masks_are_seen_real_items_first():

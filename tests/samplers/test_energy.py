@@ -26,16 +26,16 @@ def test_images_in_every_orientation(tau: float) -> None:
     x = images()
     model = Symmetrized(base, "(h w) -> k", C4, samplers.Energy(corner, tau))
     wanted = []
-    for one in x:
-        turned = [torch.rot90(one, -k, (0, 1)) for k in range(4)]
+    for upright in x:
+        turned = [torch.rot90(upright, -k, (0, 1)) for k in range(4)]
         energies = [float(image[0, 0]) for image in turned]
         least = min(energies)
         weights = [math.exp(-(e - least) / tau) if tau else float(e == least) for e in energies]
         wanted.append(sum(w * base(image[None])[0] for w, image in zip(weights, turned, strict=True)) / sum(weights))
-    found = model.estimate(x)
-    torch.testing.assert_close(found.mean, torch.stack(wanted))
-    assert (found.stderr == 0).all()
-    assert found.samples == (1 if tau == 0 else 4)
+    estimate = model.estimate(x)
+    torch.testing.assert_close(estimate.mean, torch.stack(wanted))
+    assert (estimate.stderr == 0).all()
+    assert estimate.samples == (1 if tau == 0 else 4)
 
 
 def test_the_base_sees_only_what_has_least_energy() -> None:
@@ -48,12 +48,12 @@ def test_the_base_sees_only_what_has_least_energy() -> None:
 def test_equal_energies_share_the_average() -> None:
     model = Symmetrized(lambda x: x[:, 0, 1], "(h w) -> ", C4, samplers.Energy(corner))
     x = torch.tensor([[[0.0, 1.0], [5.0, 0.0]], [[0.0, 1.0], [2.0, 3.0]], [[1.0, 1.0], [1.0, 1.0]]])
-    found = model.estimate(x)
-    assert found.mean.tolist() == [3.0, 1.0, 1.0]  # the mean of 1 and 5; the only one; all four
-    assert found.samples == 4
-    assert (found.weights > 0).sum(1).tolist() == [2, 1, 4]
+    estimate = model.estimate(x)
+    assert estimate.mean.tolist() == [3.0, 1.0, 1.0]  # the mean of 1 and 5; the only one; all four
+    assert estimate.samples == 4
+    assert (estimate.weights > 0).sum(1).tolist() == [2, 1, 4]
     nearly = x + torch.tensor([[0.0, 0.0], [0.0, 1e-7]])  # rounding does not decide
-    torch.testing.assert_close(model(nearly), found.mean, atol=1e-5, rtol=0)
+    torch.testing.assert_close(model(nearly), estimate.mean, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -74,9 +74,9 @@ def test_gradients_reach_the_energy_and_the_inputs() -> None:
     energy, x = nn.Sequential(nn.Flatten(), nn.Linear(16, 1)).double(), images().requires_grad_()
     model = Symmetrized(lambda x: x[:, 0, 1].sin(), "(h w) -> ", C4, samplers.Energy(energy, tau=0.7))
     assert torch.autograd.gradcheck(model, (x,))
-    found = model.train().estimate(x)
-    assert not found.stderr.requires_grad
-    found.mean.sum().backward()
+    estimate = model.train().estimate(x)
+    assert not estimate.stderr.requires_grad
+    estimate.mean.sum().backward()
     assert all(p.grad.abs().max() > 0 for p in energy.parameters() if p.dim() > 1)
     cold = Symmetrized(model.base, "(h w) -> ", C4, samplers.Energy(energy))
     energy.zero_grad()
@@ -95,15 +95,15 @@ def test_some_elements_of_a_continuous_group(tau: float) -> None:
     sampler = samplers.Energy(right, tau, elements=5000)
     model = Symmetrized(base, "n d -> d", {"d": groups.SO(2)}, sampler)
     x = torch.tensor([[[3.0, 4.0], [1.0, -2.0]]], dtype=torch.float64)
-    found = model.estimate(x, generator=torch.Generator().manual_seed(0))
-    assert found.stderr.isnan().all()
+    estimate = model.estimate(x, generator=torch.Generator().manual_seed(0))
+    assert estimate.stderr.isnan().all()
     angles = torch.linspace(0, 2 * math.pi, 20001, dtype=torch.float64)[:-1]
     q = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], -1).view(-1, 2, 2)
     seen = x @ q  # inverse(g) x
     energy = right(seen)
     weights = torch.softmax(-energy / tau, 0) if tau else (energy == energy.min()).double()
     wanted = (weights.unsqueeze(-1) * (base(seen).unsqueeze(1) @ q.mT).squeeze(1)).sum(0) / weights.sum()
-    torch.testing.assert_close(found.mean[0], wanted, atol=0.15, rtol=0)
+    torch.testing.assert_close(estimate.mean[0], wanted, atol=0.15, rtol=0)
     few = Symmetrized(base, "n d -> d", {"d": groups.SO(2)}, samplers.Energy(right, tau, elements=4))
     assert testing.assert_equivariant(few, x).error < 1e-12
     assert testing.equivariance_gap(few, x, generator=torch.Generator().manual_seed(1)).p_value > 1e-3

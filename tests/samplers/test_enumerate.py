@@ -54,12 +54,12 @@ def planar(group):
 
 def call(base, *arrays):
     first = next(base.parameters())
-    found = base(*(torch.tensor(np.ascontiguousarray(one), dtype=first.dtype)[None] for one in arrays))
-    return found[0].detach().double().numpy()
+    output = base(*(torch.tensor(np.ascontiguousarray(array), dtype=first.dtype)[None] for array in arrays))
+    return output[0].detach().double().numpy()
 
 
-def close(found, wanted, dtype):
-    torch.testing.assert_close(found.double(), torch.tensor(np.array(wanted)), **exact(dtype))
+def close(actual, wanted, dtype):
+    torch.testing.assert_close(actual.double(), torch.tensor(np.array(wanted)), **exact(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -98,7 +98,9 @@ def test_planar_groups_are_the_sum_over_rotation_matrices(group, output, dtype):
         "d:axial": lambda q, y: np.linalg.det(q) * q @ y,
         "d d": lambda q, y: q @ y @ q.T,
     }[output]
-    wanted = [np.mean([back(q, call(base, one @ q)) for q, _, _ in planar(group)], 0) for one in x.double().numpy()]
+    wanted = [
+        np.mean([back(q, call(base, points @ q)) for q, _, _ in planar(group)], 0) for points in x.double().numpy()
+    ]
     model = Symmetrized(base, f"m d -> {output}", {"d": group}, samplers.Enumerate())
     estimate = model.estimate(x)
     assert estimate.samples == group.order
@@ -113,8 +115,8 @@ def test_planar_groups_on_images_are_the_sum_over_turned_images(group, output, s
     x = torch.randn(2, side, side, 2, generator=torch.Generator().manual_seed(2), dtype=dtype)
     base = mlp(2 * side**2, (3,) if output == "k" else (side, side, 2), dtype)
     wanted = []
-    for one in x.double().numpy():
-        values = [(do, call(base, undo(one))) for _, undo, do in planar(group)]
+    for image in x.double().numpy():
+        values = [(do, call(base, undo(image))) for _, undo, do in planar(group)]
         wanted.append(np.mean([y if output == "k" else do(y) for do, y in values], 0))
     model = Symmetrized(base, f"(h w) c -> {output}", {"h w": group}, samplers.Enumerate())
     close(model(x).detach(), wanted, dtype)
@@ -145,9 +147,9 @@ def test_smaller_items_have_each_of_their_orders_equally_often():
     mask = torch.tensor([[1, 1, 1, 1], [0, 1, 1, 1], [1, 0, 0, 1]], dtype=torch.bool)
     model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, samplers.Enumerate())
     listed = model.estimate(torch.randn(3, 4, 1), mask=mask).elements["n"]
-    for one, real in zip(listed, mask, strict=True):
-        assert groups.S().contains(one, mask=real).all()
-        distinct, counts = one.unique(dim=0, return_counts=True)
+    for permutations, real in zip(listed, mask, strict=True):
+        assert groups.S().contains(permutations, mask=real).all()
+        distinct, counts = permutations.unique(dim=0, return_counts=True)
         assert len(distinct) == math.factorial(int(real.sum()))
         assert counts.unique().numel() == 1
 

@@ -40,12 +40,12 @@ def mlp(inputs, shape, dtype=torch.float64, seed=0):
 
 def call(base, *arrays):
     dtype = next(base.parameters()).dtype
-    return base(*(torch.tensor(np.ascontiguousarray(one), dtype=dtype)[None] for one in arrays))[0].double().numpy()
+    return base(*(torch.tensor(np.ascontiguousarray(array), dtype=dtype)[None] for array in arrays))[0].double().numpy()
 
 
-def close(found, wanted, dtype, atol=None):
+def close(actual, wanted, dtype, atol=None):
     atol = atol or (1e-11 if dtype == torch.float64 else 1e-5)
-    torch.testing.assert_close(found.double(), torch.tensor(np.array(wanted)), rtol=0, atol=atol)
+    torch.testing.assert_close(actual.double(), torch.tensor(np.array(wanted)), rtol=0, atol=atol)
 
 
 def cycle(n, size=None):
@@ -85,10 +85,10 @@ def literal_orders(a, mask=None):
     real = list(range(n)) if mask is None else [i for i in range(n) if mask[i]]
     keys = [tuple(row) for row in literal_keys(a, real)]
     for order in itertools.permutations(range(len(real))):
-        if all(keys[one] >= keys[two] for one, two in itertools.pairwise(order)):
+        if all(keys[first] >= keys[second] for first, second in itertools.pairwise(order)):
             matrix = np.zeros((n, n))
-            for position, one in enumerate(order):
-                matrix[real[one], position] = 1
+            for position, place in enumerate(order):
+                matrix[real[place], position] = 1
             yield matrix
 
 
@@ -209,9 +209,9 @@ def test_the_error_of_one_random_basis_is_not_zero(solid):
     diagonal = torch.diag(torch.tensor([1.0, 2, 3], dtype=torch.float64))
     model = Symmetrized(lambda x: diagonal.expand(len(x), 3, 3), "m d -> d d", {"d": groups.O(3)}, FRAME())
     estimates = [model.estimate(x, generator=seeded(seed)) for seed in range(5)]
-    spread = torch.stack([one.mean for one in estimates]).std(0)
+    spread = torch.stack([estimate.mean for estimate in estimates]).std(0)
     assert spread.max() > 0.1
-    assert not any(bool((one.stderr < spread / 100).any()) for one in estimates)
+    assert not any(bool((estimate.stderr < spread / 100).any()) for estimate in estimates)
 
 
 # graphs
@@ -222,13 +222,13 @@ def test_spectral_keys_are_the_literal_ones(seed):
     a = (torch.rand(6, 6, generator=seeded(seed)) < 0.5).double().triu(1)
     a, mask = a + a.mT, torch.tensor([1, 0, 1, 1, 1, 0], dtype=torch.bool)
     wanted = torch.tensor(literal_keys(a, range(6)))
-    found = spectral_keys(a[None], None)[0]
-    torch.testing.assert_close(found[:, : wanted.shape[1]], wanted, rtol=0, atol=1e-6)
-    assert not found[:, wanted.shape[1] :].any()
+    keys = spectral_keys(a[None], None)[0]
+    torch.testing.assert_close(keys[:, : wanted.shape[1]], wanted, rtol=0, atol=1e-6)
+    assert not keys[:, wanted.shape[1] :].any()
     masked = torch.where(mask & mask[:, None], a, 0)
     wanted = torch.tensor(literal_keys(a, mask.nonzero().flatten().tolist()))
-    found = spectral_keys(masked[None], mask[None])[0][mask]
-    torch.testing.assert_close(found[:, 1 : 1 + wanted.shape[1]], wanted, rtol=0, atol=1e-6)
+    keys = spectral_keys(masked[None], mask[None])[0][mask]
+    torch.testing.assert_close(keys[:, 1 : 1 + wanted.shape[1]], wanted, rtol=0, atol=1e-6)
 
 
 GRAPHS = {
@@ -254,7 +254,7 @@ def test_laplacian_frame_is_the_literal_one(name):
     frame = list(literal_orders(a))
     wanted = np.mean([p @ call(base, p.T @ x[0].numpy(), p.T @ a.numpy() @ p) for p in frame], 0)
     close(estimate.mean[0], wanted, torch.float64)
-    listed = {tuple(one.tolist()) for one in estimate.elements["n"][0]}
+    listed = {tuple(order.tolist()) for order in estimate.elements["n"][0]}
     assert listed == {tuple(p.argmax(0).tolist()) for p in frame}
     assert estimate.samples == len(frame) == size
     assert not estimate.stderr.any()
@@ -271,9 +271,11 @@ def test_sorting_by_spectral_ranks_is_the_spectral_frame(masked, dtype):
     spectral = Symmetrized(lambda a, r: a[:, 0, 0], "n n, n -> ", S, FRAME("laplacian", (0,), exact=False))
     sorting = Symmetrized(lambda a, r: a[:, 0, 0], "n n, n -> ", S, FRAME("sort", (1,), exact=False))
     noise = spectral.noise(a, ranks, mask=mask, samples=50, generator=seeded())
-    one, other = (model.estimate(a, ranks, mask=mask, noise=noise).elements["n"] for model in (spectral, sorting))
-    assert torch.equal(one, other)
-    assert [len(one[i].unique(dim=0)) > 1 for i in (0, 1, 3)] == [True, True, False]
+    spectral_orders, sorted_orders = (
+        model.estimate(a, ranks, mask=mask, noise=noise).elements["n"] for model in (spectral, sorting)
+    )
+    assert torch.equal(spectral_orders, sorted_orders)
+    assert [len(spectral_orders[i].unique(dim=0)) > 1 for i in (0, 1, 3)] == [True, True, False]
 
 
 def test_spectral_ranks_are_those_of_the_literal_keys():
@@ -407,7 +409,7 @@ def test_sort_frame_with_duplicates():
     x = torch.tensor([[[1.0, 2], [3, 0], [1, 2], [1, 5], [1, 2]], [[5, 0], [4, 0], [3, 0], [2, 0], [1, 0]]])
     model = Symmetrized(lambda x: x.flatten(1) @ torch.arange(10.0), "n c -> ", S, FRAME())
     estimate = model.estimate(x, mask=torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 1, 1]], dtype=torch.bool))
-    assert {tuple(one) for one in estimate.elements["n"][0].tolist()} == {
+    assert {tuple(order) for order in estimate.elements["n"][0].tolist()} == {
         (1, 3, *order) for order in itertools.permutations((0, 2, 4))
     }
     assert estimate.elements["n"][1, 0].tolist() == [0, 1, 3, 4, 2]
@@ -440,9 +442,9 @@ def test_pose_is_the_literal_one(group, dtype):
     moves = isinstance(group, groups.E)
     x = torch.randn(2, 5, 3, generator=seeded(), dtype=dtype)
     base, wanted = mlp(15, (5, 3), dtype), []
-    for one in x.double().numpy():
-        centre = one.mean(0) * moves
-        values = [p @ call(base, p.T @ (one - centre) @ q) @ q.T for q, p in literal_pose(one - centre, group)]
+    for points in x.double().numpy():
+        centre = points.mean(0) * moves
+        values = [p @ call(base, p.T @ (points - centre) @ q) @ q.T for q, p in literal_pose(points - centre, group)]
         wanted.append(np.mean(values, 0) + centre)
     term = "n d:point" if moves else "n d"
     estimate = Symmetrized(base, f"{term} -> {term}", {"n": groups.S(), "d": group}, FRAME()).estimate(x)
@@ -519,11 +521,11 @@ def test_frames_are_the_same_with_either_solver(solid, group, permuted, dtype, m
     noise = model.noise(x, generator=seeded(1))
     wanted = model.estimate(x, noise=noise)
     monkeypatch.setattr(module, "_solver", lambda points: jacobi)
-    found = model.estimate(x, noise=noise)
-    torch.testing.assert_close(found.elements["d"], wanted.elements["d"], rtol=0, atol=4 * CLOSE[dtype])
-    assert not permuted or torch.equal(found.elements["n"], wanted.elements["n"])
-    for one, other in zip(found.chunks, wanted.chunks, strict=True):
-        assert torch.equal(one.exact, other.exact)
+    estimate = model.estimate(x, noise=noise)
+    torch.testing.assert_close(estimate.elements["d"], wanted.elements["d"], rtol=0, atol=4 * CLOSE[dtype])
+    assert not permuted or torch.equal(estimate.elements["n"], wanted.elements["n"])
+    for chunk, wanted_chunk in zip(estimate.chunks, wanted.chunks, strict=True):
+        assert torch.equal(chunk.exact, wanted_chunk.exact)
 
 
 # malformed calls and corners

@@ -26,8 +26,8 @@ class Plain(nn.Module):
         self.mlp = bases.MLP([12, 16, 13], activation="tanh").to(dtype)
 
     def forward(self, x):
-        found = self.mlp(x)
-        return Features(scores=found[:, :4], vectors=found[:, 4:].unflatten(1, (3, 3)))
+        output = self.mlp(x)
+        return Features(scores=output[:, :4], vectors=output[:, 4:].unflatten(1, (3, 3)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -36,7 +36,7 @@ def test_one_joint_side_for_all_axes(dtype):
     net, x = Plain(dtype), torch.randn(2, 4, 3, dtype=dtype, generator=seeded())
     model = Symmetrized(lambda x: x[:, 0], "n d -> d", JOINT, samplers.FromHaar(net), samples=5)
     noise = model.noise(x, generator=seeded(1))
-    found = model.estimate(x, noise=noise).elements
+    elements = model.estimate(x, noise=noise).elements
     for b in range(2):
         for k in range(5):
             p, q = noise.elements["n"][b, k], noise.elements["d"][b, k]
@@ -44,8 +44,8 @@ def test_one_joint_side_for_all_axes(dtype):
             order = p[features.scores[0].argsort(descending=True)]
             axes, _ = torch.linalg.qr(features.vectors[0])
             axes = q @ (axes * (axes.mT @ features.vectors[0]).diagonal().sign())
-            assert torch.equal(found["n"][b, k], order)
-            torch.testing.assert_close(found["d"][b, k], axes, rtol=0, atol=1e-3 if dtype == torch.float32 else 1e-9)
+            assert torch.equal(elements["n"][b, k], order)
+            torch.testing.assert_close(elements["d"][b, k], axes, rtol=0, atol=1e-3 if dtype == torch.float32 else 1e-9)
 
 
 def test_law_is_equivariant_and_the_net_is_not():
@@ -59,8 +59,8 @@ def test_law_is_equivariant_and_the_net_is_not():
         perturbs = (0,)
 
         def forward(self, x, mask=None):
-            found = net(x.flatten(0, 1))
-            return Features(found.scores.unflatten(0, x.shape[:2]), found.vectors.unflatten(0, x.shape[:2]))
+            features = net(x.flatten(0, 1))
+            return Features(features.scores.unflatten(0, x.shape[:2]), features.vectors.unflatten(0, x.shape[:2]))
 
     bare = Symmetrized(base, "n d -> n d", JOINT, samplers.Learned(Bare(), noise=0.1))
     assert testing.equivariance_gap(bare, x, relabellings=199, generator=seeded()).p_value < 0.01
@@ -96,8 +96,8 @@ def test_mask_is_passed_and_real_items_come_first(takes):
     x = torch.full((2, 4, 1), torch.nan).masked_fill(mask[..., None], 3.0)
     net = with_mask if takes else lambda x: with_mask(x, None)
     model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.FromHaar(net), samples=5)
-    found = model.estimate(x, mask=mask).elements["n"]
-    assert groups.S().contains(found, mask=mask.unsqueeze(1)).all()
+    orders = model.estimate(x, mask=mask).elements["n"]
+    assert groups.S().contains(orders, mask=mask.unsqueeze(1)).all()
     wanted = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0]], dtype=torch.bool).repeat_interleave(5, 0)
     assert torch.equal(seen["x"][..., 0], wanted * 3.0)
     assert torch.equal(seen["mask"], wanted) if takes else seen["mask"] is None

@@ -51,7 +51,7 @@ def test_items_of_a_batch_and_draws_are_independent():
     model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()})
     drawn = model.estimate(torch.ones(60, 3, 1), samples=60, generator=seeded()).elements["n"]
     same = (drawn[1:] == drawn[:-1]).all(-1).double().mean(), (drawn[:, 1:] == drawn[:, :-1]).all(-1).double().mean()
-    assert all(abs(float(one) - 1 / 6) < 0.04 for one in same)
+    assert all(abs(float(share) - 1 / 6) < 0.04 for share in same)
 
 
 def test_elements_are_those_of_the_noise():

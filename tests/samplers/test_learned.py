@@ -39,7 +39,7 @@ class Spy(nn.Module):
     def forward(self, *inputs, mask=None):
         self.seen, self.mask = inputs, mask
         self.autocast = torch.is_autocast_enabled("cpu")
-        x = next(one for one in inputs if one.dim() == 4)
+        x = next(tensor for tensor in inputs if tensor.dim() == 4)
         return Features(scores=x[..., 0] * self.weight)
 
 
@@ -100,15 +100,15 @@ def test_only_perturbed_inputs_have_draws(perturbs, reads):
     model(*inputs, samples=6)
     read = (0, 1, 2) if reads is None else reads
     assert len(net.seen) == len(read)
-    for place, (one, seen) in enumerate(zip(read, net.seen, strict=True)):
+    for place, (index, seen) in enumerate(zip(read, net.seen, strict=True)):
         if perturbs is None or place in perturbs:
-            assert seen.shape == (2, 6, *inputs[one].shape[1:])
-            off = seen - inputs[one].unsqueeze(1)
+            assert seen.shape == (2, 6, *inputs[index].shape[1:])
+            off = seen - inputs[index].unsqueeze(1)
             assert off.min() + 1e-5 >= 0
             assert off.max() <= 1 + 1e-5
             assert off.std(1).min() > 0
         else:
-            assert seen is inputs[one]  # neither repeated nor copied
+            assert seen is inputs[index]  # neither repeated nor copied
 
 
 def test_mask_and_padding():
@@ -177,15 +177,15 @@ def test_gradient_of_scores_is_that_of_soft_sort(masked, dtype):
     noise = model.noise(x, mask=mask, generator=seeded())
     weights = torch.randn(2, 4, 2, dtype=dtype, generator=seeded(2))
     (model(x, mask=mask, noise=noise) * weights).sum().backward()
-    other = net.weight.detach().clone().requires_grad_()
+    weight = net.weight.detach().clone().requires_grad_()
     moved = x.unsqueeze(1) + noise.inputs[0]
     keep = None if mask is None else mask.unsqueeze(1)
     moved = moved if keep is None else torch.where(keep[..., None], moved, 0)
-    order = soft_sort(moved @ other, mask=keep, tau=0.1)
+    order = soft_sort(moved @ weight, mask=keep, tau=0.1)
     y = base(order.sort(x.unsqueeze(1), -2).flatten(0, 1)).unflatten(0, (2, 3))
     (order.unsort(y, -2).mean(1) * weights).sum().backward()
     assert net.weight.grad.abs().sum() > 0
-    torch.testing.assert_close(net.weight.grad, other.grad)
+    torch.testing.assert_close(net.weight.grad, weight.grad)
 
 
 def test_gradient_of_vectors_is_that_of_gram_schmidt():
@@ -205,11 +205,11 @@ def test_gradient_of_vectors_is_that_of_gram_schmidt():
     model = Symmetrized(base, "m d -> d", {"d": groups.O(3)}, samplers.Learned(net), samples=3)
     noise = model.noise(x, generator=seeded())
     model(x, noise=noise).sum().backward()
-    other = net.weight.detach().clone().requires_grad_()
-    q = gram_schmidt((x.unsqueeze(1) + noise.inputs[0]).mT @ other)
+    weight = net.weight.detach().clone().requires_grad_()
+    q = gram_schmidt((x.unsqueeze(1) + noise.inputs[0]).mT @ weight)
     y = base((x.unsqueeze(1) @ q).flatten(0, 1)).unflatten(0, (2, 3)).unsqueeze(-1)
     (q @ y).squeeze(-1).mean(1).sum().backward()
-    torch.testing.assert_close(net.weight.grad, other.grad)
+    torch.testing.assert_close(net.weight.grad, weight.grad)
     assert net.weight.grad.abs().sum() > 0
 
 
@@ -226,12 +226,12 @@ def test_gradient_of_logits_is_that_of_the_softmax(group):
     net, x = Logits(), torch.randn(2, 4, 2, dtype=torch.float64, generator=seeded(5))
     model = Symmetrized(lambda x: x[:, 0, 0].pow(2), "m d -> ", {"d": group}, samplers.Learned(net, tau=0.5))
     model(x).sum().backward()
-    other = net.logits.detach().clone().requires_grad_()
+    logits = net.logits.detach().clone().requires_grad_()
     turned = torch.stack([group.act(group.inverse(g), x[:, 0].view(2, 2)) for g in group.elements().unbind()])
-    chosen = turned[int(other.argmax()), :, 0]
-    (torch.softmax(other / 0.5, 0) @ turned[..., 0] * 2 * chosen).sum().backward()  # df/dy at the element chosen
-    torch.testing.assert_close(net.logits.grad, other.grad)
-    assert other.grad.abs().sum() > 0
+    chosen = turned[int(logits.argmax()), :, 0]
+    (torch.softmax(logits / 0.5, 0) @ turned[..., 0] * 2 * chosen).sum().backward()  # df/dy at the element chosen
+    torch.testing.assert_close(net.logits.grad, logits.grad)
+    assert logits.grad.abs().sum() > 0
 
 
 # the propositions of the paper
@@ -255,9 +255,9 @@ def test_proposition_1_frame_averaging_is_a_special_case(group):
     base = mlp(30, (2,)).requires_grad_(False)
     frame = Symmetrized(base, "m d, m d -> k", {"d": group}, samplers.Frame()).estimate(x, x)
     learned = Symmetrized(base, "m d, m d -> k", {"d": group}, samplers.Learned(SignedAxes()))
-    found = learned.estimate(x, x, samples=4000, generator=seeded())
-    assert ((found.mean - frame.mean).abs() < 5 * found.stderr).all()
-    counts = [(found.elements["d"][0] - q).abs().amax((-2, -1)).lt(1e-9).sum() for q in frame.elements["d"][0]]
+    estimate = learned.estimate(x, x, samples=4000, generator=seeded())
+    assert ((estimate.mean - frame.mean).abs() < 5 * estimate.stderr).all()
+    counts = [(estimate.elements["d"][0] - q).abs().amax((-2, -1)).lt(1e-9).sum() for q in frame.elements["d"][0]]
     assert sum(counts) == 4000
     assert stats.chisquare(counts).pvalue > NEVER
 
@@ -328,8 +328,8 @@ def test_fixed_noise_belongs_to_the_example():
     assert torch.equal(noise.ties["n"][1], alone.ties["n"][0])
     assert not torch.isin(noise.inputs[0][0], noise.inputs[0][1]).any()
     assert not torch.isin(noise.ties["n"], noise.inputs[0]).any()
-    other = fixed(seed=1).noise(x, index=torch.tensor([5, 3, 9, 3]))
-    assert not torch.isin(other.inputs[0], noise.inputs[0]).any()
+    reseeded = fixed(seed=1).noise(x, index=torch.tensor([5, 3, 9, 3]))
+    assert not torch.isin(reseeded.inputs[0], noise.inputs[0]).any()
 
 
 @pytest.mark.parametrize("noise", [1.0, 0.0])
@@ -358,7 +358,7 @@ def test_fixed_noise_of_all_parts_is_independent(inputs):
     model = Symmetrized(lambda *x: x[0][:, 0, 0], signature, bound, samplers.Learned(Any(), fixed_noise=True))
     x = torch.zeros(4000, 3, 3)
     noise = model.noise(*[x] * inputs, index=torch.arange(4000))
-    columns = torch.stack([one.flatten(1)[:, 0] for one in noise.tensors()], 1).double()
+    columns = torch.stack([tensor.flatten(1)[:, 0] for tensor in noise.tensors()], 1).double()
     for table in (columns, columns.abs()):
         off = torch.corrcoef(table.T) - torch.eye(table.shape[1], dtype=torch.float64)
         assert off.abs().max() < 0.08
@@ -397,8 +397,8 @@ def test_half_precision_leaves_the_sampler_in_float32(dtype, before):
     model = model.to(dtype)
     assert {p.dtype for p in model.base.parameters()} == {dtype}
     assert not {p.dtype for p in model.sampler.state_dict().values()} & {torch.float16, torch.bfloat16}
-    for one, kept in zip(model.sampler.parameters(), weights, strict=True):
-        torch.testing.assert_close(one.double(), kept.double())
+    for parameter, kept in zip(model.sampler.parameters(), weights, strict=True):
+        torch.testing.assert_close(parameter.double(), kept.double())
     assert model(torch.randn(2, 4, 2, dtype=dtype), torch.ones(2, 4, 4, dtype=dtype)).dtype == dtype
 
 
@@ -609,7 +609,7 @@ def test_draws_are_independent():
     model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.Learned(Spy((0,))))
     drawn = model.estimate(torch.zeros(200, 4, 1), samples=4, generator=seeded()).elements["n"]
     same = [float((drawn[:, i] == drawn[:, j]).all(-1).double().mean()) for i, j in itertools.combinations(range(4), 2)]
-    assert all(abs(one - 1 / 24) < 0.06 for one in same)
+    assert all(abs(share - 1 / 24) < 0.06 for share in same)
 
 
 def test_a_net_without_draws_may_leave_their_axis_out():

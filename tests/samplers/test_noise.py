@@ -13,8 +13,8 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def same(one, other, atol=0.0):
-    for a, b in zip(one.tensors(), other.tensors(), strict=True):
+def same(actual, wanted, atol=0.0):
+    for a, b in zip(actual.tensors(), wanted.tensors(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=atol)
 
 
@@ -52,10 +52,10 @@ def models(dtype):
 
 def elements(model, inputs, seed):
     generator, sizes = seeded(seed), model.signature.check_inputs(inputs)
-    found = {}
+    drawn = {}
     for key, group in model.signature.groups.items():
-        found[key] = group.random((2,), size=sizes.get(key), dtype=inputs[0].dtype, generator=generator)
-    return found
+        drawn[key] = group.random((2,), size=sizes.get(key), dtype=inputs[0].dtype, generator=generator)
+    return drawn
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -93,7 +93,7 @@ def test_parts_are_slices_of_the_draws(which):
     for a, b in zip(whole.tensors(), part.tensors(), strict=True):
         assert torch.equal(a[:, 1:3], b)
     assert whole.chunk(3, 9).draws() == 2
-    assert [set(one) for one in part[1:]] == [set(one) for one in whole[1:]]
+    assert [set(field) for field in part[1:]] == [set(field) for field in whole[1:]]
 
 
 @pytest.mark.parametrize("which", range(6))
@@ -104,11 +104,11 @@ def test_rows_are_slices_of_the_batch(which):
     assert last.draws() == 3
     for a, b in zip(whole.tensors(), last.tensors(), strict=True):
         assert torch.equal(a[1:2], b)
-    assert [set(one) for one in last[1:]] == [set(one) for one in whole[1:]]
+    assert [set(field) for field in last[1:]] == [set(field) for field in whole[1:]]
     same(whole.rows(0, 2), whole)
     model.double().eval()
-    found = [model(*(x[i : i + 1] for x in inputs), noise=whole.rows(i, i + 1)) for i in range(2)]
-    torch.testing.assert_close(torch.cat(found), model(*inputs, noise=whole))
+    outputs = [model(*(x[i : i + 1] for x in inputs), noise=whole.rows(i, i + 1)) for i in range(2)]
+    torch.testing.assert_close(torch.cat(outputs), model(*inputs, noise=whole))
 
 
 def test_nothing_has_no_draws():
@@ -124,9 +124,9 @@ def test_tie_breaks_fit_every_group(dtype):
     signature = Signature.parse("n d, (h w) c -> ", bound)
     inputs = torch.zeros(2, 5, 3, dtype=dtype), torch.zeros(2, 4, 4, 1, dtype=dtype)
     drawn = noise.tie_breaks(Batch.outline(signature, inputs).ready(), 7, seeded())
-    assert {key: tuple(one.shape) for key, one in drawn.ties.items()} == {"n": (2, 7, 5), "h w": (2, 7, 4)}
+    assert {key: tuple(ties.shape) for key, ties in drawn.ties.items()} == {"n": (2, 7, 5), "h w": (2, 7, 4)}
     assert drawn.completion["d"].shape == (2, 7, 3, 3)
-    assert {one.dtype for one in drawn.tensors()} == {torch.promote_types(dtype, torch.float32)}
+    assert {tensor.dtype for tensor in drawn.tensors()} == {torch.promote_types(dtype, torch.float32)}
 
 
 def test_haar_elements_put_real_items_first():
@@ -145,8 +145,8 @@ def test_the_same_generator_gives_the_same_noise():
 def test_names_of_all_tensors(dtype):
     for model, inputs in models(dtype):
         drawn = model.noise(*inputs, samples=3)
-        found = Noise.from_named(drawn.named())
+        restored = Noise.from_named(drawn.named())
         assert len(drawn.named()) == len(list(drawn.tensors())) > 0
-        same(found, drawn)
-        assert [set(one) for one in found[1:]] == [set(one) for one in drawn[1:]]
-        same(drawn.map(lambda one: one[:1]), drawn.rows(0, 1))
+        same(restored, drawn)
+        assert [set(field) for field in restored[1:]] == [set(field) for field in drawn[1:]]
+        same(drawn.map(lambda tensor: tensor[:1]), drawn.rows(0, 1))

@@ -35,20 +35,20 @@ def losses(group: groups.Group, field: str, value: Tensor, signature: str, shape
 @pytest.mark.parametrize("options", [{}, {"noise": 1.0}])
 def test_finite_groups_have_that_of_the_softmax(options: dict[str, float]) -> None:
     value = torch.randn(8, dtype=torch.float64)
-    sampler, found = losses(groups.D(4), "logits", value, "m d", (2, 5, 2), **options)
-    torch.testing.assert_close(found["prior"].detach(), -torch.log_softmax(value / 0.5, -1)[0])
-    found["prior"].backward()
+    sampler, loss = losses(groups.D(4), "logits", value, "m d", (2, 5, 2), **options)
+    torch.testing.assert_close(loss["prior"].detach(), -torch.log_softmax(value / 0.5, -1)[0])
+    loss["prior"].backward()
     assert sampler.net.value.grad[0] < 0 < sampler.net.value.grad[1:].min()
 
 
 @pytest.mark.parametrize("group", [groups.SO(3), groups.O(2)], ids=repr)
 def test_rotations_have_the_trace(group: groups.O) -> None:
     value = torch.randn(group.d, group.d, dtype=torch.float64)
-    sampler, found = losses(group, "vectors", value, "m d", (2, 5, group.d))
+    sampler, loss = losses(group, "vectors", value, "m d", (2, 5, group.d))
     q = group.project(value)
-    torch.testing.assert_close(found["prior"].detach(), group.d - q.trace())
-    torch.testing.assert_close(found["prior"].detach(), (q - torch.eye(group.d)).square().sum() / 2)
-    found["prior"].backward()
+    torch.testing.assert_close(loss["prior"].detach(), group.d - q.trace())
+    torch.testing.assert_close(loss["prior"].detach(), (q - torch.eye(group.d)).square().sum() / 2)
+    loss["prior"].backward()
     assert sampler.net.value.grad.abs().max() > 0
 
 
@@ -79,9 +79,9 @@ def test_orders_are_drawn_item_by_item() -> None:
     torch.testing.assert_close(chance((0, 1, 2, 3)), by_hand)
     mask = torch.tensor([True, False, True, True])
     masked = scores.clone().requires_grad_()
-    found = groups.S().prior(masked, Order(torch.tensor([0, 2, 3, 1]), mask), tau)
-    torch.testing.assert_close(torch.exp(-3 * found), chance((0, 2, 3)))
-    found.backward()
+    loss = groups.S().prior(masked, Order(torch.tensor([0, 2, 3, 1]), mask), tau)
+    torch.testing.assert_close(torch.exp(-3 * loss), chance((0, 2, 3)))
+    loss.backward()
     assert masked.grad.isfinite().all()
     assert masked.grad[1] == 0
 

@@ -33,13 +33,13 @@ def test_kinds(group, kind):
 @pytest.mark.parametrize("draws", [1, 3])
 def test_features_of_one_draw_serve_all(draws, dtype):
     batch = batch_for("n d -> ", {"n": groups.S(), "d": groups.E(3)}, torch.randn(2, 4, 3, dtype=dtype))
-    found = Features(scores=torch.randn(2, draws, 4), vectors=torch.randn(2, draws, 3, 3, dtype=torch.bfloat16))
-    features = by_axis(batch, found, 3)
+    given = Features(scores=torch.randn(2, draws, 4), vectors=torch.randn(2, draws, 3, 3, dtype=torch.bfloat16))
+    features = by_axis(batch, given, 3)
     assert features["n"].dtype == features["d"].dtype == dtype
     assert features["d"].shape == (2, draws, 3, 3)
     draw = project(batch, features, noise.tie_breaks(batch, 3, seeded()), 3, tau=0.1)
     assert draw.count == 3
-    assert torch.equal(draw.elements["n"], found.scores.to(dtype).argsort(-1, descending=True).expand(2, 3, 4))
+    assert torch.equal(draw.elements["n"], given.scores.to(dtype).argsort(-1, descending=True).expand(2, 3, 4))
     assert groups.O(3).contains(draw.elements["d"]).all()
     assert draw.elements["d"].shape == (2, 3, 3, 3)
 
@@ -47,8 +47,8 @@ def test_features_of_one_draw_serve_all(draws, dtype):
 def test_ties_follow_the_noise():
     batch = batch_for("n c -> ", {"n": groups.S()}, torch.zeros(1, 4, 1))
     drawn = noise.tie_breaks(batch, 5, seeded())
-    found = project(batch, {"n": torch.tensor([[[2.0, 1.0, 2.0, 1.0]]])}, drawn, 5, tau=0.1).elements["n"][0]
-    for order, ties in zip(found, drawn.ties["n"][0], strict=True):
+    orders = project(batch, {"n": torch.tensor([[[2.0, 1.0, 2.0, 1.0]]])}, drawn, 5, tau=0.1).elements["n"][0]
+    for order, ties in zip(orders, drawn.ties["n"][0], strict=True):
         assert order[:2].tolist() == ([0, 2] if ties[0] > ties[2] else [2, 0])
         assert order[2:].tolist() == ([1, 3] if ties[1] > ties[3] else [3, 1])
 
@@ -67,14 +67,14 @@ def test_merged_scores_are_equal_exactly_or_untouched(masked, dtype):
         mask[..., 5] = False
         scores[..., 5] = scores[..., 2]
     merged = merged_ties(scores, mask if masked else None)
-    for one, other, real in zip(scores[:, 0], merged[:, 0], mask[:, 0], strict=True):
-        size = one[real].abs().max()
-        order = one[real].argsort(descending=True)
-        gaps = -(one[real][order].diff())
-        same = other[real][order].diff() == 0
+    for before, after, real in zip(scores[:, 0], merged[:, 0], mask[:, 0], strict=True):
+        size = before[real].abs().max()
+        order = before[real].argsort(descending=True)
+        gaps = -(before[real][order].diff())
+        same = after[real][order].diff() == 0
         assert bool(same[gaps < 0.9 * close * size].all())
         assert not bool(same[gaps > 1.1 * close * size].any())
-        assert (other[real] - one[real]).abs().max() <= 3 * close * size
+        assert (after[real] - before[real]).abs().max() <= 3 * close * size
 
 
 def test_merged_scores_keep_the_gradient():
@@ -121,8 +121,8 @@ def test_a_net_that_is_called_twice_for_the_inputs_gradient_can_be_trained(n):
     sampler, bound = samplers.Learned(net, tau=0.1), {"n": groups.S(), "d": groups.O(3)}
     model = Symmetrized(bases.MLP([3 * n, 1], shape=()), "n d ->", bound, sampler, samples=2)
     x = torch.randn(3, n, 3, generator=seeded(), requires_grad=True)
-    before = {name: one.clone() for name, one in net.named_buffers()}
+    before = {name: buffer.clone() for name, buffer in net.named_buffers()}
     model(x).sum().backward()
     assert bool(x.grad.isfinite().all())
-    assert all(one.grad is None or bool(one.grad.isfinite().all()) for one in net.parameters())
-    assert any(not torch.equal(one, before[name]) for name, one in net.named_buffers())
+    assert all(parameter.grad is None or bool(parameter.grad.isfinite().all()) for parameter in net.parameters())
+    assert any(not torch.equal(buffer, before[name]) for name, buffer in net.named_buffers())

@@ -69,20 +69,21 @@ def test_it_is_nearer_than_as_many_uniform_draws(group: groups.Group) -> None:
 
 
 def test_one_turned_rule_has_no_standard_error() -> None:
-    found = model(groups.SO(3), smooth, 2).estimate(points(groups.SO(3)), tol=1e-3)
-    assert found.stderr.isnan().all()
-    assert found.samples == 18
-    torch.testing.assert_close(found.weights.sum(1), torch.ones(3, dtype=torch.float64))
+    estimate = model(groups.SO(3), smooth, 2).estimate(points(groups.SO(3)), tol=1e-3)
+    assert estimate.stderr.isnan().all()
+    assert estimate.samples == 18
+    torch.testing.assert_close(estimate.weights.sum(1), torch.ones(3, dtype=torch.float64))
 
 
 def test_products_are_rules_of_all_combinations() -> None:
     bound = {"d": groups.SO(2), "e": groups.C(3)}
     x = torch.randn(2, 2, 2, dtype=torch.float64)
     made = Symmetrized(lambda x: x.tanh(), "d e -> d e", bound, samplers.Quadrature(4))
-    found = made.estimate(x)
-    assert found.samples == 15
+    estimate = made.estimate(x)
+    assert estimate.samples == 15
     assert (
-        len(torch.cat([found.elements["d"].flatten(2), found.elements["e"].unsqueeze(-1)], -1)[0].unique(dim=0)) == 15
+        len(torch.cat([estimate.elements["d"].flatten(2), estimate.elements["e"].unsqueeze(-1)], -1)[0].unique(dim=0))
+        == 15
     )
     assert testing.assert_equivariant(made, x).error < 1e-12
 

@@ -33,7 +33,7 @@ def test_every_order_once_and_weights_that_sum_to_one(mask):
     assert exact.all()
     assert torch.allclose(weights.double().sum(1), torch.ones(4).double())
     for b in range(4):
-        counted = [tuple(one) for one, w in zip(orders[b].tolist(), weights[b], strict=True) if w > 0]
+        counted = [tuple(order) for order, w in zip(orders[b].tolist(), weights[b], strict=True) if w > 0]
         wanted = set(brute_force(CLASSES[b].tolist(), None if mask is None else mask[b].tolist()))
         assert len(counted) == len(wanted)
         assert set(counted) == wanted

@@ -19,10 +19,10 @@ def base(rows: int, d: int, gain: float = 1.0) -> bases.MLP:
     """Random weights, times the gain."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
-        found = bases.MLP([rows * d, 32, 1], activation="tanh", shape=()).double()
-        for weight in found.parameters():
+        network = bases.MLP([rows * d, 32, 1], activation="tanh", shape=()).double()
+        for weight in network.parameters():
             weight.mul_(gain)
-    return found
+    return network
 
 
 def on_points(group: groups.Group, n: int = 4, gain: float = 1.0, **options) -> Symmetrized:
@@ -51,7 +51,7 @@ def through_a_repeated_eigenvalue(d: int, count: int) -> Tensor:
 @pytest.mark.parametrize("group", GROUPS, ids=repr)
 def test_a_plain_frame_jumps_at_a_repeated_eigenvalue_and_a_weighted_one_does_not(group: groups.Group) -> None:
     long, short = (through_a_repeated_eigenvalue(group.axis_size(), count) for count in (400, 800))
-    plain, weighted = (on_points(group, gain=5.0, weighted=one) for one in (False, True))
+    plain, weighted = (on_points(group, gain=5.0, weighted=by_weight) for by_weight in (False, True))
     for path in (long, short):
         jump, _ = steps(plain, path)
         assert jump > 0.15  # however short the steps
@@ -76,28 +76,28 @@ def test_points_that_go_through_the_origin_or_a_line_jump_neither() -> None:
 
 def test_elements_and_weights() -> None:
     x = torch.randn(2, 4, 3, dtype=torch.float64, generator=seeded(4))
-    found = on_points(groups.O(3), weighted=True).estimate(x)
-    assert found.samples == 24
-    assert groups.O(3).contains(found.elements["d"]).all()
-    torch.testing.assert_close(found.weights.sum(1), torch.ones(2, dtype=torch.float64))
-    assert (found.stderr == 0).all()
-    q = found.elements["d"][0, 0]  # of the first point and the second
+    estimate = on_points(groups.O(3), weighted=True).estimate(x)
+    assert estimate.samples == 24
+    assert groups.O(3).contains(estimate.elements["d"]).all()
+    torch.testing.assert_close(estimate.weights.sum(1), torch.ones(2, dtype=torch.float64))
+    assert (estimate.stderr == 0).all()
+    q = estimate.elements["d"][0, 0]  # of the first point and the second
     seen = x[0] @ q
     torch.testing.assert_close(seen[0, 1:], torch.zeros(2, dtype=torch.float64), atol=1e-12, rtol=0)
     assert abs(seen[1, 2]) < 1e-12
     assert seen[0, 0] > 0
     assert seen[1, 1] > 0
     square, area = x[0].square().sum(-1), torch.linalg.cross(x[0, :1].expand(3, -1), x[0, 1:]).square().sum(-1)
-    torch.testing.assert_close(found.weights[0, 0], square[0] / square.sum() * area[0] / area.sum() / 2)
+    torch.testing.assert_close(estimate.weights[0, 0], square[0] / square.sum() * area[0] / area.sum() / 2)
 
 
 @pytest.mark.parametrize("points", [torch.zeros(2, 4, 3), torch.arange(4.0).view(4, 1) * torch.ones(2, 4, 3)])
 def test_points_that_do_not_span_are_completed_at_random(points: Tensor) -> None:
     model = Symmetrized(lambda x: x[:, 0].exp(), "n d -> d", {"d": groups.SO(3)}, samplers.Frame(weighted=True))
     x = points.double()
-    found = model.estimate(x)
-    assert found.stderr.isnan().all()
-    assert groups.SO(3).contains(found.elements["d"]).all()
+    estimate = model.estimate(x)
+    assert estimate.stderr.isnan().all()
+    assert groups.SO(3).contains(estimate.elements["d"]).all()
     assert testing.assert_equivariant(model, x).error < 1e-9
     assert testing.equivariance_gap(model, x, samples=40, generator=seeded(5)).p_value > 1e-3
 
@@ -122,14 +122,14 @@ def test_sorts_do_not_jump_where_items_change_places(channels: int) -> None:
 
 def test_orders_are_weighted_by_the_smallest_gap() -> None:
     x = torch.tensor([[[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]], dtype=torch.float64)
-    found = on_sets(3, 2, weighted=True).estimate(x)
-    assert found.samples == 4  # one more than there are pairs
+    estimate = on_sets(3, 2, weighted=True).estimate(x)
+    assert estimate.samples == 4  # one more than there are pairs
     directions = np.random.RandomState(0).standard_normal((4, 2))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     places = x[0].numpy() @ directions.T
     gaps = np.diff(np.sort(places, 0), axis=0).min(0)
-    torch.testing.assert_close(found.weights[0], torch.from_numpy(gaps / gaps.sum()))
-    assert found.elements["n"][0].tolist() == np.argsort(-places, 0).T.tolist()
+    torch.testing.assert_close(estimate.weights[0], torch.from_numpy(gaps / gaps.sum()))
+    assert estimate.elements["n"][0].tolist() == np.argsort(-places, 0).T.tolist()
 
 
 def test_padding_changes_nothing_and_equal_items_are_drawn() -> None:
@@ -143,9 +143,9 @@ def test_padding_changes_nothing_and_equal_items_are_drawn() -> None:
     torch.testing.assert_close(model(padded, mask=mask), model(x))
     x[0, 1] = x[0, 0]
     assert model.estimate(x).stderr.isnan().tolist() == [True, False]
-    one = model.estimate(x[:, :1])
-    assert one.samples == 1
-    assert (one.weights == 1).all()
+    estimate = model.estimate(x[:, :1])
+    assert estimate.samples == 1
+    assert (estimate.weights == 1).all()
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ class Identity(samplers.Haar):
     """Draws nothing."""
 
     def forward(self, batch, noise):
-        g = {key: torch.arange(one.shape[-1]).expand_as(one) for key, one in noise.elements.items()}
-        return Draw(noise.draws(), g, {key: Order(one, batch.mask_of(key)) for key, one in g.items()})
+        g = {key: torch.arange(orders.shape[-1]).expand_as(orders) for key, orders in noise.elements.items()}
+        return Draw(noise.draws(), g, {key: Order(orders, batch.mask_of(key)) for key, orders in g.items()})
 
 
 class WrongScores(nn.Module):

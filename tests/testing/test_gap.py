@@ -30,8 +30,8 @@ class Identity(samplers.Haar):
     """Draws nothing: the model is deterministic, and as little symmetric as its base."""
 
     def forward(self, batch, noise):
-        g = {key: torch.arange(one.shape[-1]).expand_as(one) for key, one in noise.elements.items()}
-        return Draw(noise.draws(), g, {key: Order(one, batch.mask_of(key)) for key, one in g.items()})
+        g = {key: torch.arange(orders.shape[-1]).expand_as(orders) for key, orders in noise.elements.items()}
+        return Draw(noise.draws(), g, {key: Order(orders, batch.mask_of(key)) for key, orders in g.items()})
 
 
 class Lazy(samplers.Haar):
@@ -50,11 +50,11 @@ def test_p_values_are_uniform_for_right_models(sampler: str, samples: int) -> No
         p = samplers.Haar() if sampler == "Haar" else samplers.Learned(nets.DeepSets(2, hidden=4)).double()
     model = Symmetrized(smooth, "n c -> k", S, p)
     generator, x = seeded(1), inputs()
-    found = [
+    p_values = [
         equivariance_gap(model, x, samples=samples, relabellings=99, generator=generator).p_value for _ in range(200)
     ]
-    found = torch.tensor(found) - torch.rand(200, generator=generator) / 100  # p is a multiple of 1/100
-    assert stats.kstest(found.numpy(), "uniform").pvalue > 0.01
+    p_values = torch.tensor(p_values) - torch.rand(200, generator=generator) / 100  # p is a multiple of 1/100
+    assert stats.kstest(p_values.numpy(), "uniform").pvalue > 0.01
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -63,8 +63,10 @@ def test_power(sampler: samplers.Sampler, dtype: torch.dtype) -> None:
     model = Symmetrized(lambda x: x[:, :3, 0] * torch.tensor([1.0, 2.0, 3.0], dtype=x.dtype), "n c -> k", S, sampler)
     model, generator = model.to(dtype), seeded(1)
     x = inputs(dtype, batch=8)
-    found = [equivariance_gap(model, x, samples=50, relabellings=199, generator=generator).p_value for _ in range(20)]
-    assert sum(p < 0.01 for p in found) >= 18
+    p_values = [
+        equivariance_gap(model, x, samples=50, relabellings=199, generator=generator).p_value for _ in range(20)
+    ]
+    assert sum(p < 0.01 for p in p_values) >= 18
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -72,27 +74,29 @@ def test_power(sampler: samplers.Sampler, dtype: torch.dtype) -> None:
 def test_deterministic_and_right(sampler: str, dtype: torch.dtype) -> None:
     made = {"Enumerate": samplers.Enumerate(), "Frame": samplers.Frame("sort")}
     model = Symmetrized(smooth, "n c -> k", S, made.get(sampler) or samplers.Canonical(nets.DeepSets(2))).to(dtype)
-    found = equivariance_gap(model, inputs(dtype), samples=5, relabellings=99, generator=seeded())
-    assert found.p_value == 1
-    assert found.gap < 1e-6
-    assert found.stderr < 1e-6
+    report = equivariance_gap(model, inputs(dtype), samples=5, relabellings=99, generator=seeded())
+    assert report.p_value == 1
+    assert report.gap < 1e-6
+    assert report.stderr < 1e-6
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_deterministic_and_wrong(dtype: torch.dtype) -> None:
     model, x = Symmetrized(lambda x: x[:, 0], "n c -> c", S, Identity()), inputs(dtype)
-    found = equivariance_gap(model, x, samples=20, relabellings=99, generator=seeded())
+    report = equivariance_gap(model, x, samples=20, relabellings=99, generator=seeded())
     moved = Moved.at_random(model.signature, [x], None, seeded()).inputs[0]
-    assert found.p_value == 1 / 100
-    assert found.gap == pytest.approx(float((moved[:, 0] - x[:, 0]).square().mean().sqrt()), rel=1e-5)
-    assert found.stderr < 1e-6
+    assert report.p_value == 1 / 100
+    assert report.gap == pytest.approx(float((moved[:, 0] - x[:, 0]).square().mean().sqrt()), rel=1e-5)
+    assert report.stderr < 1e-6
 
 
 def test_gap_and_stderr_of_a_right_model() -> None:
     """The expected square of the gap is that of its standard error, both of known size."""
     model, x, generator = Symmetrized(smooth, "n c -> k", S), inputs(), seeded(1)
-    found = [equivariance_gap(model, x, samples=50, relabellings=1, generator=generator) for _ in range(200)]
-    gap, stderr = (torch.tensor([getattr(one, name) for one in found]).square().mean() for name in ("gap", "stderr"))
+    reports = [equivariance_gap(model, x, samples=50, relabellings=1, generator=generator) for _ in range(200)]
+    gap, stderr = (
+        torch.tensor([getattr(report, name) for report in reports]).square().mean() for name in ("gap", "stderr")
+    )
     every = Symmetrized(smooth, "n c -> k", S, samplers.Enumerate()).estimate(x, keep_values=True).values
     known = 2 * every.var(1, correction=0).mean() / 50
     assert gap / stderr == pytest.approx(1, abs=0.15)
@@ -101,8 +105,8 @@ def test_gap_and_stderr_of_a_right_model() -> None:
 
 def test_a_large_output_does_not_hide_a_small_one() -> None:
     model = Symmetrized(lambda x: (1e6 + x.sum((1, 2)), x[:, 0]), "n c -> , c", S, Identity())
-    found = equivariance_gap(model, inputs(torch.float32), samples=20, relabellings=99, generator=seeded())
-    assert found.p_value <= 0.02
+    report = equivariance_gap(model, inputs(torch.float32), samples=20, relabellings=99, generator=seeded())
+    assert report.p_value <= 0.02
 
 
 def test_without_groups() -> None:
@@ -114,9 +118,9 @@ def test_masks_and_several_outputs() -> None:
     mask = torch.tensor([[1, 0, 1, 1], [1, 1, 1, 0]]).bool()
     x = torch.where(mask.unsqueeze(-1), inputs(), torch.nan)
     model = Symmetrized(lambda x: (x, x[:, 0], x[:, 0, 0]), "n c -> n c, c, ", S)
-    found = equivariance_gap(model, x, mask=mask, samples=30, generator=seeded())
-    assert 0.001 < found.p_value <= 1
-    assert found.gap > 0
+    report = equivariance_gap(model, x, mask=mask, samples=30, generator=seeded())
+    assert 0.001 < report.p_value <= 1
+    assert report.gap > 0
 
 
 def test_leaves_modes_and_global_generator() -> None:

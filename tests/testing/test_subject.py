@@ -28,8 +28,8 @@ def egnn() -> nn.Module:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_librarys_own_egnn_is_equivariant(dtype: torch.dtype) -> None:
     model = egnn().to(dtype)
-    found = assert_equivariant(model, *particles(dtype), signature=PARTICLES, groups=BOTH)
-    assert (found.draws, found.unclear) == (4, 0)
+    report = assert_equivariant(model, *particles(dtype), signature=PARTICLES, groups=BOTH)
+    assert (report.draws, report.unclear) == (4, 0)
     assert model.training  # as it was
     gap = equivariance_gap(model, *particles(dtype), signature=PARTICLES, groups=BOTH, samples=5)
     assert gap.gap < 1e-4
@@ -48,9 +48,9 @@ def test_a_failure_names_the_axis_the_item_and_how_far_off_it_is() -> None:
     text = str(caught.value)
     assert "in batch item 2: " in text
     apart = text.split("in batch item 2: ")[1].split(";", maxsplit=1)[0].split(", ")
-    found = {part.split(" on ")[1]: float(part.split(" under ")[0]) for part in apart}
-    assert found["'n'"] < 1e-12
-    assert found["'d'"] > 0.01
+    distances = {part.split(" on ")[1]: float(part.split(" under ")[0]) for part in apart}
+    assert distances["'n'"] < 1e-12
+    assert distances["'d'"] > 0.01
 
 
 def test_masks_and_several_outputs() -> None:
@@ -199,7 +199,7 @@ class Given(nn.Module):
         self.features = features
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> Features:
-        return Features(**{name: one.unsqueeze(1) for name, one in self.features.items()})
+        return Features(**{name: feature.unsqueeze(1) for name, feature in self.features.items()})
 
 
 def flags(signature, bound, x, mask=None, **features):
