@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from probsym import Signature, Symmetrized, groups, samplers, testing
+from probsym.ops.random_numbers import random_numbers
 from probsym.signature import Term
 
 # %%
 # A sampler is a function of the input and of random numbers. ``noise`` makes the numbers and ``forward`` the elements.
-# ``noise_terms`` says how the numbers transform: here there is one per point, which rotations do not change. The point
-# is chosen by the Gumbel trick, so its probability is a softmax of ``sharpness`` times the distance.
+# ``noise_terms`` says how the numbers transform: here there is one per point, which rotations do not change. Since
+# ``random_numbers`` draws them, they also follow the ``seed`` of a call. The Gumbel trick chooses the point, with a
+# probability that is a softmax of ``sharpness`` times the distance.
 
 
 class Facing(samplers.Sampler):
@@ -34,7 +36,8 @@ class Facing(samplers.Sampler):
         self, batch: samplers.Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0
     ) -> samplers.Noise:
         points = batch.inputs[0]
-        uniform = torch.rand(len(points), draws, points.shape[1], dtype=batch.dtype, generator=generator)
+        shape = (len(points), draws, points.shape[1])
+        uniform = random_numbers(shape, normal=False, dtype=batch.dtype, device=batch.device, generator=generator)
         return samplers.Noise((uniform,), {}, {}, {})
 
     def forward(self, batch: samplers.Batch, noise: samplers.Noise) -> samplers.Draw:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from probsym import samplers
+from probsym import Symmetrized, groups, samplers
 from probsym.errors import GroupError
 from tests.checkpoint_cases import classic, config_of, vit, write
 
@@ -39,7 +39,11 @@ def test_particles() -> None:
 
 
 def test_own_sampler() -> None:
-    assert runpy.run_path(str(EXAMPLES / "own_sampler.py"))["main"]() < 0.2
+    example = runpy.run_path(str(EXAMPLES / "own_sampler.py"))
+    assert example["main"]() < 0.2
+    x, seeds = example["clouds"](3), torch.tensor([5, 6, 7])
+    model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.SO(2)}, example["Facing"](), samples=4)
+    torch.testing.assert_close(model(x[1:2], seed=6), model(x, seed=seeds)[1:2])
 
 
 @pytest.mark.slow

@@ -67,8 +67,9 @@ class Symmetrized(Saved, nn.Module):
             averaged as a vector, without the centroid, which comes with the input. Adding the input inside the base
             instead gives the same output but a different gradient: it then passes through two sorts, whose
             straight-through gradients do not cancel.
-        output_keys: which entries are the outputs, for a base that returns a mapping such as a ModelOutput, a
-            dataclass or a named tuple; all entries in their order if None.
+        output_keys: which entries are the outputs, for a base that returns several: their names in a mapping such as a
+            ModelOutput, a dataclass or a named tuple, or their places in a tuple, as (0,) for a recurrent net that also
+            returns its state. All entries in their order if None.
         mask_argument: the name of the base's mask argument, such as "attention_mask". It gets True where items are
             real, unless its name ends in "key_padding_mask", as in torch's attention: then True is padding.
 
@@ -81,9 +82,9 @@ class Symmetrized(Saved, nn.Module):
     `residual` inputs are tensors. A net's scores need the gradient through all pairs, so a backward pass that reaches
     them raises `DerivativeError`; samplers without a trained net can be used in training.
 
-    NaN and infinity in inputs that the sampler reads raise an error on the CPU, except in compiled or traced code.
-    `model.check_finite = False` turns the check off. On a GPU there is no check, since it would make the host wait in
-    every step; call `model.signature.check_inputs(inputs, mask, finite=True)` to check there.
+    NaN and infinity in inputs that the sampler reads, and in what its net returns, raise an error on the CPU, except in
+    compiled or traced code. `model.check_finite = False` turns the check off. On a GPU there is no check: it would make
+    the host wait in every step. Call `model.signature.check_inputs(inputs, mask, finite=True)` to check there.
 
     >>> from probsym import groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, samples=100)
@@ -92,7 +93,7 @@ class Symmetrized(Saved, nn.Module):
     """
 
     check_finite: bool = True
-    """Whether inputs that the sampler reads are checked for NaN and infinity, on the CPU."""
+    """Whether inputs that the sampler reads and what its net returns are checked for NaN and infinity, on the CPU."""
 
     def __init__(
         self,
@@ -105,12 +106,13 @@ class Symmetrized(Saved, nn.Module):
         chunk: int | None = None,
         eval_coupling: str | None = None,
         residual: int | None = None,
-        output_keys: Sequence[str] | None = None,
+        output_keys: Sequence[str | int] | None = None,
         mask_argument: str = "mask",
     ) -> None:
         super().__init__()
-        if not callable(base):
-            raise SignatureError(f"Expected base to be a module or function (got {type(base).__name__})")
+        if not callable(base) or isinstance(base, type):
+            got = f"the class {base.__name__}" if isinstance(base, type) else type(base).__name__
+            raise SignatureError(f"Expected base to be a module or function (got {got})")
         if sampler is not None and not isinstance(sampler, Sampler):
             raise SignatureError(f"Expected sampler to be one of probsym.samplers (got {type(sampler).__name__})")
         self.signature = Signature.parse(signature, groups)
@@ -367,7 +369,10 @@ class Symmetrized(Saved, nn.Module):
 
     def _draw(self, sampler: Sampler, batch: Batch, noise: Noise) -> Draw:
         with full_precision(batch.device):
-            draw: Draw = sampler(batch, noise)
+            draw = sampler(batch, noise)
+        if not isinstance(draw, Draw):
+            raise SignatureError(f"Expected {type(sampler).__name__} to return a Draw (got {type(draw).__name__})")
+        draw.check(batch, finite=self.check_finite)
         return draw
 
     def _losses(self, sampler: Sampler, batch: Batch, chunks: Sequence[Draw]) -> dict[str, Tensor]:

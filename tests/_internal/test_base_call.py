@@ -51,6 +51,23 @@ def test_outputs_are_chosen_by_name() -> None:
     assert named(torch.randn(2, 4, 3)).shape == (2, 3)
 
 
+def test_outputs_are_chosen_by_place() -> None:
+    """A recurrent net also returns its state, a tuple of its own."""
+    torch.manual_seed(0)
+    lstm, x = nn.LSTM(3, 5, batch_first=True), torch.randn(2, 4, 3)
+    model = Symmetrized(lstm, "n c -> n k", S, samples=2, output_keys=(0,))
+    noise = model.noise(x)
+    wanted = Symmetrized(nn.Sequential(lstm, First()), "n c -> n k", S, samples=2)(x, noise=noise)
+    assert torch.equal(model(x, noise=noise), wanted)
+    first, second = Symmetrized(lambda x: [x[:, 0], x, None], "n c -> n c, c", S, output_keys=[1, 0])(x)
+    assert (first.shape, second.shape) == ((2, 4, 3), (2, 3))
+
+
+class First(nn.Module):
+    def forward(self, both: tuple[Tensor, Any]) -> Tensor:
+        return both[0]
+
+
 def test_a_model_of_the_transformers_library() -> None:
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
@@ -98,7 +115,9 @@ def test_extra_inputs_are_repeated_for_the_draws_or_pass_as_they_are() -> None:
     [
         ({"a": 1, "b": 2}, None, 1, r"1 outputs, or output_keys= to choose them \(got a, b\)"),
         ({"a": 1}, ("b",), 1, r"'b', which output_keys names \(got a\)"),
-        (torch.zeros(1), ("b",), 1, r"'b', which output_keys names \(got no names\)"),
+        (torch.zeros(1), ("b",), 1, r"'b', which output_keys names \(got 0\)"),
+        ((1, 2), (2,), 1, r"return 2, which output_keys names \(got 0, 1\)"),
+        ([1, 2], None, 1, r"1 outputs, or output_keys= to choose them \(got 0, 1\)"),
         ({}, ("b",), 1, r"'b', which output_keys names \(got none\)"),
     ],
 )
@@ -107,7 +126,7 @@ def test_what_does_not_fit_is_refused(output: Any, keys: Any, count: int, messag
         as_outputs(output, keys, count)
 
 
-@pytest.mark.parametrize("keys", ["ab", ("a",), ("a", "b", "c"), (1, 2)])
+@pytest.mark.parametrize("keys", ["ab", ("a",), ("a", "b", "c"), (1.0, 2), (True, 0)])
 def test_keys_name_every_output(keys: Any) -> None:
     with pytest.raises(SignatureError, match="Expected output_keys to name 2 outputs"):
         Symmetrized(lambda x: (x, x), "n -> n, n", S, output_keys=keys)

@@ -83,6 +83,11 @@ def first(x: torch.Tensor) -> torch.Tensor:
 
 CONSTRUCTION = {
     "base": (lambda: Symmetrized(3, HEAD, S), SignatureError, r"Expected base .*\(got int\)"),
+    "base class": (
+        lambda: Symmetrized(torch.nn.ReLU, HEAD, S),
+        SignatureError,
+        r"Expected base .*\(got the class ReLU\)",
+    ),
     "no arrow": (lambda: Symmetrized(first, "n c", S), SignatureError, r"Expected one '->'.*\(got 0\)"),
     "not text": (lambda: Symmetrized(first, 3, S), SignatureError, r"Expected a signature as text.*\(got int"),
     "groups": (lambda: Symmetrized(first, HEAD, groups.S()), SignatureError, r"groups as \{axis: group\}"),
@@ -229,7 +234,7 @@ OUTPUTS = {
     "nothing": (lambda x: None, "c", DtypeError, r"output 0 \('c'\) to be a tensor \(got NoneType\)"),
     "number": (lambda x: 1.0, "c", DtypeError, r"output 0 \('c'\)"),
     "one of two": (lambda x: x[:, 0], "c, n c", ShapeError, r"Expected 2 outputs: 'c', 'n c' \(got 1\)"),
-    "two of one": (lambda x: [x[:, 0], x], "c", ShapeError, r"Expected 1 outputs: 'c' \(got 2\)"),
+    "two of one": (lambda x: [x[:, 0], x], "c", SignatureError, r"return 1 outputs, .*\(got 0, 1\)"),
     "rank": (lambda x: (x[:, 0], x[:, 0]), "c, n c", ShapeError, r"output 1 \('n c'\) to have 3 axes"),
     "size": (lambda x: x[:, :2], "n c", ShapeError, r"output 0 \('n c'\) to have size 4 on axis 'n' \(got 2\)"),
     "batch": (lambda x: x[:2, 0], "c", ShapeError, r"output 0 \('c'\).* batch size 6 .*\(got 2\)"),

@@ -261,7 +261,7 @@ def test_what_was_built_is_recorded_and_another_model_does_not_go_on(
     other = backbones.BACKBONES["vit-s"]
     encoder = {**other.encoder, "dropout": 0.1}
     monkeypatch.setitem(backbones.BACKBONES, "vit-s", replace(other, encoder=encoder))
-    with pytest.raises(RunError, match=r"'dropout': 0\.1"):
+    with pytest.raises(RunError, match=r"encoder\.dropout=0\.1"):
         training(recipe, tmp_path).resume()
 
 

@@ -1,11 +1,13 @@
 """What all samplers share, shown on a sampler of a user's own."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
-from probsym import Symmetrized, groups, samplers, testing
-from probsym.errors import RangeError, ShapeError, SignatureError
+from probsym import Symmetrized, groups, nets, samplers, testing
+from probsym.errors import GroupError, NonFiniteError, RangeError, ShapeError, SignatureError
 from probsym.ops import soft_sort
 from probsym.samplers.base import as_reads
 from probsym.samplers.noise import tie_breaks
@@ -45,6 +47,84 @@ def test_parameters_stay_in_float32(dtype: torch.dtype) -> None:
     sampler = BySize().to(dtype)
     assert sampler.weight.dtype == torch.float32
     assert sampler.double().weight.dtype == torch.float64
+
+
+UNFIT = {
+    "no draw": (lambda draw: (draw.elements, draw.carriers), SignatureError, r"BySize to return a Draw \(got tuple\)"),
+    "elements": (
+        lambda draw: replace(draw, elements={"m": draw.elements["n"]}),
+        SignatureError,
+        r"elements in a draw for axes \['n'\] \(got \['m'\]\)",
+    ),
+    "carriers": (lambda draw: replace(draw, carriers={}), SignatureError, r"carriers in a draw for axes \['n'\] \(got"),
+    "no axis of draws": (
+        lambda draw: replace(draw, elements={"n": draw.elements["n"][:, 0]}),
+        ShapeError,
+        r"elements \(B, K, ...\) = \(4, 3\) for axis 'n' \(got \(4, 5\)\)",
+    ),
+    "weights": (
+        lambda draw: replace(draw, weights=torch.ones(4)),
+        ShapeError,
+        r"weights \(B, K\) = \(4, 3\) in a draw \(got \(4,\)\)",
+    ),
+    "features": (
+        lambda draw: replace(draw, features={"n": torch.full((4, 3, 5), torch.nan)}),
+        NonFiniteError,
+        r"finite features of S\(\) on axis 'n'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_draws_that_do_not_fit_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    change, error, message = UNFIT[name]
+    forward = BySize.forward
+    monkeypatch.setattr(BySize, "forward", lambda self, batch, noise: change(forward(self, batch, noise)))
+    model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, BySize(), samples=3)
+    with pytest.raises(error, match=message):
+        model(torch.randn(4, 5, 2))
+
+
+@pytest.mark.parametrize("method", ["canonical", "learned"])
+def test_nets_that_diverge_are_noticed(method: str) -> None:
+    """Not at padding, where a net may leave anything; not if nobody wants to know."""
+    model = Symmetrized(lambda x: x, "n c -> n c", S, samplers.SAMPLERS[method.capitalize()](Diverging()))
+    x, mask = torch.randn(2, 3, 1), torch.tensor([[True, True, False], [True, True, True]])
+    with pytest.raises(NonFiniteError, match=r"finite features of S\(\) on axis 'n' \(got NaN or infinity\)"):
+        model(x)
+    with pytest.raises(NonFiniteError, match="finite features"):
+        model(x, mask=mask.flip(0))
+    assert model(x[:1], mask=mask[:1]).isfinite().all()
+    model.check_finite = False
+    assert model(x).shape == x.shape
+
+
+class Diverging(nn.Module):
+    """Of the last item it makes NaN."""
+
+    perturbs = (0,)
+    feature_fields = ("scores",)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> nets.Features:
+        scores = x.squeeze(-1).clone()
+        scores = scores if scores.dim() == 3 else scores.unsqueeze(1)
+        scores[..., -1] = torch.nan
+        return nets.Features(scores=scores)
+
+
+class Shuffled(groups.S):
+    """Permutations that act as whatever a carrier makes of them, which is not an Order."""
+
+    def carrier(self, g, *features, **options):
+        return g
+
+
+def test_masks_need_orders() -> None:
+    model = Symmetrized(lambda x: x, "n c -> n c", {"n": Shuffled()}, samples=2)
+    x = torch.randn(2, 3, 1)
+    assert model(x).shape == x.shape
+    with pytest.raises(GroupError, match=r"`carrier` of Shuffled\(\) to be an Order on axis 'n', .*\(got a Tensor\)"):
+        model(x, mask=torch.ones(2, 3, dtype=torch.bool))
 
 
 def test_noise_is_checked_before_use() -> None:

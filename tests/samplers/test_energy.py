@@ -1,13 +1,14 @@
 """Weights by an energy, against sums written out with loops."""
 
 import math
+from collections.abc import Mapping
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from probsym import Symmetrized, bases, groups, samplers, testing
-from probsym.errors import GroupError, RangeError, ShapeError, SignatureError
+from probsym.errors import GroupError, NonFiniteError, RangeError, ShapeError, SignatureError
 
 C4 = {"h w": groups.C(4)}
 
@@ -54,6 +55,54 @@ def test_equal_energies_share_the_average() -> None:
     assert (estimate.weights > 0).sum(1).tolist() == [2, 1, 4]
     nearly = x + torch.tensor([[0.0, 0.0], [0.0, 1e-7]])  # rounding does not decide
     torch.testing.assert_close(model(nearly), estimate.mean, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.5])
+def test_infinite_energies_forbid_elements(tau: float) -> None:
+    """And leave close energies apart, which a large number would not."""
+
+    def energy(x: Tensor) -> Tensor:
+        return torch.where(x[:, 0, 0] > 4, torch.inf, x[:, 0, 0])
+
+    model = Symmetrized(lambda x: x[:, 0, 0], "(h w) -> ", C4, samplers.Energy(energy, tau))
+    x = torch.tensor([[[1.0, 2.0], [3.0, 9.0]]])
+    allowed = torch.arange(1.0, 4.0)
+    weights = torch.softmax(-allowed / tau, 0) if tau else torch.tensor([1.0, 0.0, 0.0])
+    torch.testing.assert_close(model(x)[0], (weights * allowed).sum())
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("energies", "got"),
+    [
+        ([0.0, math.nan, 0.0, 0.0], "nan"),
+        ([0.0, -math.inf, 0.0, 0.0], "-inf"),
+        ([math.inf] * 4, "inf"),
+    ],
+)
+def test_energies_without_a_least_are_refused(energies: list[float], got: str, tau: float) -> None:
+    of_each = torch.tensor([0.0, 0.0, math.inf, 0.0, *energies])
+
+    def energy(x: Tensor) -> Tensor:
+        return of_each[x[:, 0, 0].long()]
+
+    model = Symmetrized(lambda x: x[:, 0, 0], "(h w) -> ", C4, samplers.Energy(energy, tau))
+    with pytest.raises(NonFiniteError, match=rf"finite least energy, .*\(got {got} for item 1\)"):
+        model(torch.arange(8.0).view(2, 2, 2))
+
+
+@pytest.mark.parametrize("named", ["first", "both"])
+def test_of_two_groups_of_items_masks_come_by_name(named: str) -> None:
+    """Whichever are masked: an energy need not guess which axis a mask is of."""
+    masks = {"n": torch.tensor([[True, True, False]]), "m": torch.tensor([[True, True]])}
+    masks = masks if named == "both" else {"n": masks["n"]}
+
+    def energy(x: Tensor, mask: Mapping[str, Tensor]) -> Tensor:
+        assert {key: each.shape for key, each in mask.items()} == {key: (4, masks[key].shape[1]) for key in masks}
+        return x[:, 0, 0]
+
+    model = Symmetrized(lambda x: x[:, 0, 0], "n m -> ", {"n": groups.S(), "m": groups.S()}, samplers.Energy(energy))
+    assert model(torch.tensor([[[4.0, 3.0], [2.0, 5.0], [0.0, 0.0]]]), mask=masks).tolist() == [2.0]
 
 
 @pytest.mark.parametrize("masked", [False, True])

@@ -77,6 +77,13 @@ def test_merged_scores_are_equal_exactly_or_untouched(masked, dtype):
         assert (after[real] - before[real]).abs().max() <= 3 * close * size
 
 
+def test_scores_of_infinity_do_not_merge_others():
+    scores = torch.tensor([3.0, -torch.inf, 3.0 - 1e-6, 2.0])
+    assert merged_ties(scores).tolist() == [3.0, -torch.inf, 3.0, 2.0]
+    masked = merged_ties(scores, torch.tensor([True, True, True, False]))
+    assert masked.tolist() == [3.0, -torch.inf, 3.0, 2.0]
+
+
 def test_merged_scores_keep_the_gradient():
     scores = torch.tensor([[[1.0, 1.0 + 1e-7, 0.5]]], requires_grad=True)
     (merged_ties(scores, None) * torch.tensor([1.0, 2.0, 3.0])).sum().backward()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from probsym.samplers.draw import Draw
 
 
+Key = str | int
+"""What an output is called in what a base returns: its name in a mapping, its place in a tuple."""
 PADDING = "key_padding_mask"
 """How names of masks end that are True at padding: those of torch's attention."""
 
@@ -37,14 +39,14 @@ class BaseCall:
         other_mask: an argument that seems to be for a mask, if it takes none by that name.
     """
 
-    output_keys: tuple[str, ...] | None
+    output_keys: tuple[Key, ...] | None
     mask_argument: str
     takes_mask: bool
     takes_none: bool
     other_mask: str | None
 
     @staticmethod
-    def of(base: Callable[..., Any], output_keys: tuple[str, ...] | None, mask_argument: str) -> BaseCall:
+    def of(base: Callable[..., Any], output_keys: tuple[Key, ...] | None, mask_argument: str) -> BaseCall:
         """As its parameters say; refused if it does not take the mask that it is said to take."""
         takes, none = (takes_mask(base, given=given, name=mask_argument) for given in (True, False))
         names = parameter_names(base)
@@ -107,46 +109,49 @@ class BaseCall:
         return {self.mask_argument: mask}
 
 
-def as_outputs(returned: Any, keys: Sequence[str] | None, count: int) -> tuple[Tensor, ...]:
+def as_outputs(returned: Any, keys: Sequence[Key] | None, count: int) -> tuple[Tensor, ...]:
     """The outputs of a base that returned a tensor, a sequence, a mapping such as a ModelOutput, or a dataclass.
 
-    Those called by `keys`, or all there are, in their order, of which there must then be `count`.
+    Those called by `keys`, or all there are, in their order, which must then be at most `count`.
 
     >>> import torch
     >>> as_outputs({"loss": torch.zeros(()), "logits": torch.ones(2)}, ["logits"], 1)
     (tensor([1., 1.]),)
+    >>> as_outputs((torch.ones(2), torch.zeros(3)), [0], 1)
+    (tensor([1., 1.]),)
     """
-    if keys is not None and isinstance(returned, tuple) and hasattr(returned, "_asdict"):
-        named = returned._asdict()
-    elif isinstance(returned, Tensor | EdgeList):  # the latter a dataclass, which is refused as an output
-        named = None
-    elif isinstance(returned, Mapping):
-        named = {str(name): value for name, value in returned.items() if value is not None}
-    elif dataclasses.is_dataclass(returned) and not isinstance(returned, type):
+    entries = _entries(returned)
+    got = f"(got {', '.join(map(str, entries)) or 'none'})"
+    if keys is None:
+        if len(entries) > count:
+            raise SignatureError(f"Expected the base to return {count} outputs, or output_keys= to choose them {got}")
+        return tuple(entries.values())
+    for key in keys:
+        if key not in entries:
+            raise SignatureError(f"Expected the base to return {key!r}, which output_keys names {got}")
+    return tuple(entries[key] for key in keys)
+
+
+def _entries(returned: Any) -> Mapping[Any, Any]:
+    """What a base returned by its names, or by its places; a tensor is alone, at place 0."""
+    if isinstance(returned, tuple | list):
+        return returned._asdict() if hasattr(returned, "_asdict") else dict(enumerate(returned))
+    if isinstance(returned, Mapping):
+        return {str(name): value for name, value in returned.items() if value is not None}
+    if dataclasses.is_dataclass(returned) and not isinstance(returned, type | EdgeList):  # which is no output
         values = {field.name: getattr(returned, field.name) for field in dataclasses.fields(returned)}
-        named = {name: value for name, value in values.items() if value is not None}
-    else:
-        named = None
-    if keys is not None:
-        missing = [key for key in keys if named is None or key not in named]
-        if missing:
-            there = "no names" if named is None else ", ".join(named) or "none"
-            raise SignatureError(f"Expected the base to return {missing[0]!r}, which output_keys names (got {there})")
-        assert named is not None
-        return tuple(named[key] for key in keys)
-    if named is not None:
-        if len(named) != count:
-            raise SignatureError(
-                f"Expected the base to return {count} outputs, or output_keys= to choose them (got {', '.join(named)})"
-            )
-        return tuple(named.values())
-    return tuple(returned) if isinstance(returned, tuple | list) else (returned,)
+        return {name: value for name, value in values.items() if value is not None}
+    return {0: returned}
 
 
-def check_keys(keys: Sequence[str] | None, outputs: Sequence[Term]) -> tuple[str, ...] | None:
-    """One name for every output, or None."""
+def check_keys(keys: Sequence[Key] | None, outputs: Sequence[Term]) -> tuple[Key, ...] | None:
+    """One name or place for every output, or None."""
     if keys is None:
         return None
-    if isinstance(keys, str) or len(keys) != len(outputs) or not all(isinstance(key, str) for key in keys):
+    if (
+        isinstance(keys, str)
+        or len(keys) != len(outputs)
+        or any(isinstance(key, bool) or not isinstance(key, Key) for key in keys)
+    ):
         raise SignatureError(f"Expected output_keys to name {len(outputs)} outputs (got {keys!r})")
     return tuple(keys)

@@ -51,9 +51,10 @@ def build(config: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> 
     later = {"eval_coupling": None, "residual": None, "output_keys": None, "mask_argument": "mask"}
     known = ("signature", "groups", "base", "sampler", "samples", "eval_samples", "chunk", *later)
     config = {**later, **config}
-    wrong = sorted(set(parts or {}) - set(known)) or [name for name in known if name not in config]
-    if wrong:
-        raise CheckpointError(f"Expected the parts {', '.join(known)} (got {wrong[0]!r} wrong)")
+    if unknown := sorted(set(parts or {}) - set(known)):
+        raise CheckpointError(f"Expected none but the arguments {', '.join(known)} (got {unknown[0]!r})")
+    if missing := [name for name in known if name not in config]:
+        raise CheckpointError(f"Expected a configuration with {', '.join(known)} (got none for {missing[0]!r})")
     chosen = {name: config[name] for name in known} | dict(parts or {})
     try:
         return {name: _read(value, name, name) for name, value in chosen.items()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from probsym._internal.atomic_write import atomic_write, digest, written
 from probsym._internal.descriptions import build, describe, described, known_parts, uncompiled
@@ -44,8 +45,7 @@ class Saved:
                 f"Expected a folder without a model, or overwrite=True (got {', '.join(there)} there)"
             )
         settings = describe(model)
-        # clones: tensors that share memory are refused by the format
-        tensors = {bare(name): x.detach().cpu().clone().contiguous() for name, x in model.state_dict().items()}
+        tensors = {bare(name): _own_copy(x, name) for name, x in model.state_dict().items()}
         try:
             with atomic_write(folder / CONFIG, folder / WEIGHTS, overwrite=overwrite) as (config, weights):
                 _save_tensors(tensors, weights)
@@ -153,6 +153,14 @@ def _in_folder(folder: Path, name: str) -> Path:
         there = ", ".join(sorted(entry.name for entry in folder.iterdir())) or "nothing"
         raise CheckpointError(f"Expected {name} in {folder} (got {there})")
     return folder / name
+
+
+def _own_copy(x: object, name: str) -> Tensor:
+    """A tensor that shares no memory with others: those that do are refused by the format."""
+    if not isinstance(x, Tensor) or is_lazy(x):
+        got = "a parameter without a shape yet" if isinstance(x, Tensor) else type(x).__name__
+        raise CheckpointError(f"Expected the state of a model to be tensors (got, for {name!r}, {got})")
+    return x.detach().cpu().clone().contiguous()
 
 
 def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:

@@ -86,7 +86,10 @@ class Group(ABC):
 
     @property
     def takes_mask(self) -> bool:
-        """Whether a mask may mark some items of the axis as padding; `haar` and `project` then take `mask=`."""
+        """Whether a mask may mark some items of the axis as padding; `haar` and `project` then take `mask=`.
+
+        What acts in an element's place must then be an `Order`: only that moves real items before padding.
+        """
         return False
 
     @property

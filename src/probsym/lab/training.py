@@ -175,7 +175,7 @@ class Training:
             while self.epoch < self.settings.epochs:
                 epoch, first = self.epoch, progress.step % engine.steps_per_epoch
                 for index in engine.order(self.seed, epoch)[first:]:
-                    sums += engine.train_step(index, self.seed, progress.step)
+                    sums += self._train_step(index, epoch)
                     progress.step += 1
                     ended = progress.step % engine.steps_per_epoch == 0
                     if ended:
@@ -193,6 +193,16 @@ class Training:
         self._save(start, sums)
         return self._tested(time.perf_counter() - start)
 
+    def _train_step(self, index: Tensor, epoch: int) -> Tensor:
+        try:
+            return self.engine.train_step(index, self.seed, self.progress.step)
+        except NonFiniteError as error:  # the model looks at its features, on a CPU
+            raise self._diverged(str(error), epoch) from error
+
+    def _diverged(self, what: str, epoch: int) -> NonFiniteError:
+        kept = f"the last good checkpoint is {self.path}" if self.path.exists() else "there is no checkpoint yet"
+        return NonFiniteError(f"{what} in epoch {epoch + 1}; {kept}")
+
     def _stop(self, start: float, sums: Tensor) -> None:
         self._save(start, sums)
         raise Stopped(f"stopped in epoch {self.epoch + 1} of {self.settings.epochs}; the checkpoint is {self.path}")
@@ -201,8 +211,7 @@ class Training:
         engine, progress = self.engine, self.progress
         total, own = (sums / engine.steps_per_epoch).tolist()
         if not math.isfinite(total):
-            kept = f"the last good checkpoint is {self.path}" if self.path.exists() else "there is no checkpoint yet"
-            raise NonFiniteError(f"Expected a finite loss (got {total} in epoch {epoch + 1}); {kept}")
+            raise self._diverged(f"Expected a finite loss (got {total})", epoch)
         row = {"epoch": float(epoch + 1), "train_loss": own, "train_total": total}
         progress.curve.append(row)
         last = epoch + 1 == self.settings.epochs

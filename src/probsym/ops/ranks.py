@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from probsym.ops.transforms import needs_gradient
+
 CLOSE = {torch.float32: 1e-5, torch.float64: 1e-10}
 """Scores that differ by less, relative to the largest, are ties where a tie cannot be noise."""
 
@@ -37,12 +39,14 @@ def lexicographic_ranks(keys: Tensor, tolerance: Tensor | float = 0.0, mask: Ten
 def merged_ties(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Scores with the same value for those that only rounding keeps apart; the gradient is that of the scores.
 
+    Rounding is measured by the largest finite score, since small ones may be differences of large numbers.
+
     >>> merged_ties(torch.tensor([1.0, 3.0, 3.0 - 1e-6])).tolist()
     [1.0, 3.0, 3.0]
     """
     values = scores.detach() if mask is None else torch.where(mask, scores.detach(), -torch.inf)
-    size = values.abs() if mask is None else torch.where(mask, values, 0).abs()
+    size = torch.where(values.isfinite(), values, 0).abs()
     classes = ranks(values, CLOSE[scores.dtype] * size.amax(-1, keepdim=True))
     merged = torch.full_like(values, -torch.inf).scatter_reduce_(-1, classes, values, "amax").gather(-1, classes)
     merged = merged if mask is None else torch.where(mask, merged, scores.detach())
-    return merged + (scores - scores.detach())
+    return merged + (scores - scores.detach()) if needs_gradient(scores) else merged

@@ -10,10 +10,13 @@ import torch
 from torch import Tensor
 
 from probsym._internal.callables import takes_mask
+from probsym.errors import GroupError, NonFiniteError, ShapeError, SignatureError
 from probsym.groups.base import Carrier
 from probsym.ops import Order, SoftSort
+from probsym.ops.argument_checks import readable
 from probsym.ops.edge_list import EdgeList, Input
 from probsym.ops.refused_gradient import refused_gradient
+from probsym.ops.transforms import traced
 from probsym.samplers.batch import Batch
 from probsym.signature import Term
 
@@ -39,12 +42,36 @@ class Draw:
     dependent: Tensor | None = None
     features: Mapping[str, Tensor] = field(default_factory=dict)
 
+    def check(self, batch: Batch, finite: bool) -> None:
+        """Refuse a draw that does not fit the batch, and with `finite` features that are NaN or infinite."""
+        if traced():
+            return
+        groups, size = batch.groups, (batch.count, self.count)
+        for name, values in (("elements", self.elements), ("carriers", self.carriers)):
+            if values.keys() != groups.keys():
+                raise SignatureError(f"Expected {name} in a draw for axes {sorted(groups)} (got {sorted(values)})")
+        for key, g in self.elements.items():
+            if tuple(g.shape[:2]) != size:
+                raise ShapeError(f"Expected elements (B, K, ...) = {size} for axis {key!r} (got {tuple(g.shape)})")
+        if self.weights is not None and tuple(self.weights.shape) != size:
+            raise ShapeError(f"Expected weights (B, K) = {size} in a draw (got {tuple(self.weights.shape)})")
+        for key, z in self.features.items() if finite else ():
+            if readable(z) and not torch.isfinite(_real(z.detach(), batch.mask_of(key))).all():
+                raise NonFiniteError(
+                    f"Expected finite features of {groups[key]!r} on axis {key!r} (got NaN or infinity)"
+                )
+
     def undo(self, batch: Batch) -> tuple[Input, ...]:
         """`rho_in(g)^-1 x`, each (B, K, ...): what the base is to see. Real items come first, padding last and zero.
 
         A list of edges comes as one for a batch of B * K, its nodes renamed.
         """
         turns = {key: batch.groups[key].inverse(turn) for key, turn in self._turns().items()}
+        for key in turns.keys() & batch.masks.keys():
+            raise GroupError(
+                f"Expected the `carrier` of {batch.groups[key]!r} to be an Order on axis {key!r}, which has a mask: "
+                f"only an Order puts real items first (got a {type(turns[key]).__name__})"
+            )
         return tuple(
             self._renamed(batch, term, x) if isinstance(x, EdgeList) else self._moved(batch, term, x, turns, undo=True)
             for term, x in zip(batch.signature.inputs, batch.inputs, strict=True)
@@ -81,7 +108,8 @@ class Draw:
         if not takes_mask(function, given=len(batch.masks) > 0):
             return inputs, {}
         masks = {name: mask.flatten(0, 1) for name, mask in self.masks(batch).items()}
-        return inputs, {"mask": masks if len(masks) > 1 else next(iter(masks.values()), None)}
+        items = {key for key, group in batch.groups.items() if group.takes_mask}
+        return inputs, {"mask": masks if len(items.union(masks)) > 1 else next(iter(masks.values()), None)}
 
     def take(self, places: Tensor) -> Draw:
         """Of the draws of each batch item those at places, (B, K')."""
@@ -163,6 +191,13 @@ class Draw:
                 if isinstance(scores, Tensor) and scores.is_floating_point():
                     guarded = refused_gradient(_lost(f"input {i} ({str(term)!r})"), guarded, scores)
         return guarded
+
+
+def _real(features: Tensor, mask: Tensor | None) -> Tensor:
+    """Features (B, K, n, ...) with zeros for padding, which a net may leave undefined."""
+    if mask is None or features.shape[2:3] != mask.shape[2:]:
+        return features
+    return torch.where(mask.view(*mask.shape, *(1 for _ in features.shape[3:])), features, 0)
 
 
 def _lost(label: str) -> str:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from probsym._internal.checks import check_size
-from probsym.errors import GroupError, RangeError, ShapeError, SignatureError
+from probsym.errors import GroupError, NonFiniteError, RangeError, ShapeError, SignatureError
+from probsym.ops.argument_checks import readable
 from probsym.ops.precision import at_least_float32
 from probsym.ops.ranks import merged_ties
 from probsym.ops.transforms import eagerly, hidden
@@ -36,9 +37,12 @@ class Energy(Sampler):
     usually one; elements of equal energy are averaged. With tau > 0 the base is called for all elements, and the
     energy's parameters get a gradient.
 
+    Energies that differ by less than 1e-5 of the largest finite one, 1e-10 in float64, are equal up to rounding. So
+    forbid an element with an infinite energy rather than with a large one.
+
     Args:
         energy: any module or function. It receives all inputs, moved, as (rows, ...), real items first, and a `mask`
-            (rows, n) if it takes one. It returns one number per row, (rows,) or (rows, 1).
+            (rows, n) if it takes one. It returns one number per row, (rows,) or (rows, 1); infinity forbids an element.
         tau: temperature; 0 selects the least energy.
         elements: how many uniform elements to draw and weight for each input; if None, all elements of a finite group.
             With a number the average is random, equivariant in distribution, and has no standard error.
@@ -89,7 +93,13 @@ class Energy(Sampler):
         if not isinstance(energies, Tensor) or tuple(energies.shape) not in ((rows,), (rows, 1)):
             shape = tuple(energies.shape) if isinstance(energies, Tensor) else type(energies).__name__
             raise ShapeError(f"Expected the energy to give one number for each of {rows} rows (got {shape})")
-        return energies.reshape(batch.count, listed.count).to(at_least_float32(energies.dtype))
+        energies = energies.reshape(batch.count, listed.count).to(at_least_float32(energies.dtype))
+        if readable(energies) and not torch.isfinite(least := energies.detach().amin(1)).all():
+            item = int((~torch.isfinite(least)).nonzero()[0])
+            raise NonFiniteError(
+                f"Expected a finite least energy, and none that is NaN (got {least[item].item()} for item {item})"
+            )
+        return energies
 
 
 @eagerly

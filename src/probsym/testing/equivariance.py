@@ -40,7 +40,7 @@ def assert_equivariant(
     generator: torch.Generator | None = None,
     index: Tensor | None = None,
     tolerance: float | None = None,
-    output_keys: Sequence[str] | None = None,
+    output_keys: Sequence[str | int] | None = None,
     mask_argument: str = "mask",
 ) -> Equivariance:
     """Check `phi(g x; g noise) = g phi(x; noise)` for random elements g of the group, draw by draw.

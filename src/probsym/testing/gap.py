@@ -40,7 +40,7 @@ def equivariance_gap(
     generator: torch.Generator | None = None,
     index: Tensor | None = None,
     relabellings: int = 999,
-    output_keys: Sequence[str] | None = None,
+    output_keys: Sequence[str | int] | None = None,
     mask_argument: str = "mask",
 ) -> Gap:
     """Compare `g phi(x)` with `phi(g x)`, from independent draws, for one random element g per item.

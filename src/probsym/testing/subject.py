@@ -44,7 +44,7 @@ class Subject:
         model: Callable[..., Any],
         signature: str | None,
         groups: Mapping[str, Group] | None,
-        output_keys: Sequence[str] | None = None,
+        output_keys: Sequence[str | int] | None = None,
         mask_argument: str = "mask",
     ) -> Subject:
         """A symmetrized model knows its signature; of anything else it must be told."""
