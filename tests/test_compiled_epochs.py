@@ -89,8 +89,10 @@ def test_epochs(setting: str, sampler: str) -> None:
             wanted = step(model, model, inputs, mask)
             with config.patch({**COMPILER, **DRAWS}):
                 actual = step(compiled, model, inputs, mask)
-            off = [name for name in wanted if not torch.allclose(actual[name], wanted[name], atol=1e-6, rtol=1e-5)]
-            assert not off, f"epoch {epoch}, training {training}, batch of {len(inputs[0])}"
+            where = f"epoch {epoch}, training {training}, batch of {len(inputs[0])}"
+            torch.testing.assert_close(
+                actual, wanted, atol=1e-6, rtol=1e-5, msg=lambda text, where=where: f"{text}\n{where}"
+            )
             counts.append(counter.frame_count)
     assert counts[0] == pieces
     assert counts[len(counts) // 2 - 1] <= 3 * pieces  # the first size, any size, and those once more in evaluation

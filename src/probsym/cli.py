@@ -122,7 +122,7 @@ def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
     samples: Annotated[int | None, typer.Option(min=1, help="Draws; as in the run if not given.")] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Evaluations with independent draws; as in the run if not given.")
+        int | None, typer.Option(min=1, help="Evaluations with independent draws; as in the run, or one, if not given.")
     ] = None,
     device: Device = "auto",
     precision: Precision = "32-true",

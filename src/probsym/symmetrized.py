@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from probsym._internal.base_call import BaseCall, check_keys
+from probsym._internal.callables import check_callable, class_in_words
 from probsym._internal.checks import (
     check_read,
     check_residual,
@@ -70,8 +71,9 @@ class Symmetrized(Saved, nn.Module):
         output_keys: which entries are the outputs, for a base that returns several: their names in a mapping such as a
             ModelOutput, a dataclass or a named tuple, or their places in a tuple, as (0,) for a recurrent net that also
             returns its state. All entries in their order if None.
-        mask_argument: the name of the base's mask argument, such as "attention_mask". It gets True where items are
-            real, unless its name ends in "key_padding_mask", as in torch's attention: then True is padding.
+        mask_argument: the name of the base's mask argument, such as "attention_mask"; "mask" if None, unless the base
+            is torch's attention, whose "mask" is not for padding. It gets True where items are real, unless its name
+            ends in "key_padding_mask", as in torch's attention: then True is padding.
 
     The base must not modify its inputs in place: they may be the caller's own tensors.
 
@@ -107,14 +109,12 @@ class Symmetrized(Saved, nn.Module):
         eval_coupling: str | None = None,
         residual: int | None = None,
         output_keys: Sequence[str | int] | None = None,
-        mask_argument: str = "mask",
+        mask_argument: str | None = None,
     ) -> None:
         super().__init__()
-        if not callable(base) or isinstance(base, type):
-            got = f"the class {base.__name__}" if isinstance(base, type) else type(base).__name__
-            raise SignatureError(f"Expected base to be a module or function (got {got})")
+        check_callable(base, "base")
         if sampler is not None and not isinstance(sampler, Sampler):
-            raise SignatureError(f"Expected sampler to be one of probsym.samplers (got {type(sampler).__name__})")
+            raise SignatureError(f"Expected sampler to be one of probsym.samplers (got {class_in_words(sampler)})")
         self.signature = Signature.parse(signature, groups)
         self.sampler = Haar() if sampler is None else sampler
         self.sampler.check(self.signature)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probsym import Symmetrized, groups, testing
+from probsym import Symmetrized, groups, samplers, testing
 from probsym._internal.base_call import as_outputs
 from probsym.errors import SignatureError
 
@@ -113,11 +113,12 @@ def test_extra_inputs_are_repeated_for_the_draws_or_pass_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("output", "keys", "count", "message"),
     [
-        ({"a": 1, "b": 2}, None, 1, r"1 outputs, or output_keys= to choose them \(got a, b\)"),
-        ({"a": 1}, ("b",), 1, r"'b', which output_keys names \(got a\)"),
-        (torch.zeros(1), ("b",), 1, r"'b', which output_keys names \(got 0\)"),
-        ((1, 2), (2,), 1, r"return 2, which output_keys names \(got 0, 1\)"),
-        ([1, 2], None, 1, r"1 outputs, or output_keys= to choose them \(got 0, 1\)"),
+        ({"a": 1, "b": 2}, None, 1, r"1 outputs, or output_keys= to choose them \(got 2: 'a', 'b'\)"),
+        ({"a": 1}, ("b",), 1, r"'b', which output_keys names \(got 1: 'a'\)"),
+        (torch.zeros(1), ("b",), 1, r"'b', which output_keys names \(got 1: 0\)"),
+        ((1, 2), (2,), 1, r"return 2, which output_keys names \(got 2: 0, 1\)"),
+        ([1, 2], None, 1, r"1 outputs, or output_keys= to choose them \(got 2: 0, 1\)"),
+        ({"a": 1}, None, 2, r"return 2 outputs \(got 1: 'a'\)"),
         ({}, ("b",), 1, r"'b', which output_keys names \(got none\)"),
     ],
 )
@@ -135,7 +136,8 @@ def test_keys_name_every_output(keys: Any) -> None:
 def test_what_is_none_does_not_count_and_any_key_can_be_named() -> None:
     y = torch.zeros(2)
     assert as_outputs({"loss": None, "logits": y}, None, 1) == (y,)
-    with pytest.raises(SignatureError, match=r"\(got 0, 1\)"):
+    assert as_outputs({0: y, 1: None}, (0,), 1) == (y,)
+    with pytest.raises(SignatureError, match=r"\(got 2: 0, 1\)"):
         as_outputs({0: y, 1: y}, None, 1)
 
 
@@ -156,7 +158,7 @@ def test_entries_of_named_tuples_can_be_chosen() -> None:
     x, y = torch.zeros(1), torch.ones(1)
     assert as_outputs(Pair(x, y), None, 2) == (x, y)
     assert as_outputs(Pair(x, y), ("second",), 1) == (y,)
-    with pytest.raises(SignatureError, match=r"'third', which output_keys names \(got first, second\)"):
+    with pytest.raises(SignatureError, match=r"'third', which output_keys names \(got 2: 'first', 'second'\)"):
         as_outputs(Pair(x, y), ("third",), 1)
 
 
@@ -213,6 +215,34 @@ def test_masks_of_torchs_attention_are_true_at_padding(training: bool) -> None:
     testing.assert_equivariant(
         encoder, x, mask=mask, signature="n c -> n c", groups=S, mask_argument="src_key_padding_mask"
     )
+
+
+def test_a_mask_beside_one_of_padding_is_ours_if_it_is_named() -> None:
+    seen = []
+
+    def base(x: Tensor, mask: Tensor | None = None, key_padding_mask: Tensor | None = None) -> Tensor:
+        seen.append((mask, key_padding_mask))
+        return x
+
+    x, mask = torch.randn(2, 3, 1), torch.tensor([[True, True, False], [True, True, True]])
+    Symmetrized(base, "n c -> n c", S, mask_argument="mask")(x, mask=mask)
+    assert torch.equal(seen[-1][0], mask)
+    assert seen[-1][1] is None
+    testing.assert_equivariant(base, x, mask=mask, signature="n c -> n c", groups=S, mask_argument="mask")
+    assert seen[-1][0] is not None
+
+
+def test_functions_of_samplers_are_not_given_padding_as_attention() -> None:
+    """A net that is an encoder of torch's must not take our mask for one of who attends to whom."""
+    seen = []
+
+    def energy(x: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None) -> Tensor:
+        seen.append(mask)
+        return x[:, 0, 0]
+
+    model = Symmetrized(lambda x: x, "n c -> n c", S, samplers.Energy(energy))
+    model(torch.randn(3, 3, 1), mask=torch.ones(3, 3, dtype=torch.bool))
+    assert seen == [None]
 
 
 def test_the_mask_of_a_torch_encoder_is_not_mistaken_for_padding() -> None:

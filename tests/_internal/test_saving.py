@@ -194,7 +194,7 @@ def test_what_came_later_is_kept_and_older_files_have_it_not(tmp_path: Path) -> 
     for name in ("residual", "output_keys", "mask_argument"):
         edited(tmp_path / "old", lambda config, name=name: config.pop(name) and None)
     older = Symmetrized.from_pretrained(tmp_path / "old")
-    assert (older.residual, older.output_keys, older.mask_argument) == (None, None, "mask")
+    assert (older.residual, older.output_keys, older.mask_argument) == (None, None, None)
 
 
 def test_numbers_and_chunks_are_kept(tmp_path: Path) -> None:
@@ -426,17 +426,15 @@ class Counting(nn.Linear):
 
 
 @pytest.mark.parametrize(
-    ("base", "got"),
+    ("base", "message"),
     [
-        (nn.LazyLinear(2), "a parameter without a shape yet"),
-        (Counting(2, 2), "int"),
+        (nn.LazyLinear(2), r"called before it is saved \(got no shape for 'base.weight' yet\)"),
+        (Counting(2, 2), r"state of a model to be tensors \(got a int for 'base._extra_state'\)"),
     ],
 )
-def test_states_that_are_no_tensors_are_refused(tmp_path: Path, base: nn.Module, got: str) -> None:
+def test_states_that_are_no_tensors_are_refused(tmp_path: Path, base: nn.Module, message: str) -> None:
     model = Symmetrized(base, "n c -> n k", {"n": S})
-    with pytest.raises(
-        CheckpointError, match=rf"Expected the state of a model to be tensors \(got, for 'base.*', {got}"
-    ):
+    with pytest.raises(CheckpointError, match=message):
         saved(model, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
@@ -449,7 +447,7 @@ def test_arguments_take_the_place_of_those_saved(tmp_path: Path) -> None:
     assert all(torch.equal(x, loaded.state_dict()[name]) for name, x in model.state_dict().items())
     sampler = samplers.Learned(nets.GIN(2, 8, layers=1), tau=0.9)
     assert Symmetrized.from_pretrained(tmp_path, sampler=sampler).sampler.tau == 0.9
-    with pytest.raises(CheckpointError, match=r"Expected none but the arguments signature, .*\(got 'sample'\)"):
+    with pytest.raises(CheckpointError, match=r"Expected arguments among signature, .*\(got 'sample'\)"):
         Symmetrized.from_pretrained(tmp_path, sample=11)
 
 

@@ -51,9 +51,9 @@ def test_links_have_the_densities_of_the_rule(drawn: list[list[Drawn]]) -> None:
 
 def test_graphs_share_their_pattern_with_its_features(drawn: list[list[Drawn]]) -> None:
     def labelled(adjacency: Any, features: Any) -> networkx.Graph:
-        graph = networkx.from_numpy_array(adjacency.astype(int))
-        networkx.set_node_attributes(graph, dict(enumerate(features.tolist())), "kind")
-        return graph
+        attributed = networkx.from_numpy_array(adjacency.astype(int))
+        networkx.set_node_attributes(attributed, dict(enumerate(features.tolist())), "kind")
+        return attributed
 
     for hidden, *graphs in drawn:
         pattern_itself = labelled(hidden.adjacency, hidden.features)

@@ -62,7 +62,7 @@ def test_ranks_are_those_of_a_loop_over_candidates(ties: bool, dtype: torch.dtyp
         assert float(metrics[name]) == pytest.approx(float(value) * (4 / 6 if name in RAW else 1))
 
 
-def one(scores: list[float], contacts: list[int], n: int = 4) -> dict[str, float]:
+def metrics_of(scores: list[float], contacts: list[int], n: int = 4) -> dict[str, float]:
     """A molecule in which only the first atom has contacts."""
     array, where = torch.zeros(1, n, n), torch.zeros(1, n, n, dtype=torch.bool)
     array[0, 0] = torch.tensor(scores)
@@ -72,7 +72,7 @@ def one(scores: list[float], contacts: list[int], n: int = 4) -> dict[str, float
 
 
 def test_the_three_forms_by_hand() -> None:
-    metrics = one([9.0, 5.0, 7.0, 6.0], [1, 2])
+    metrics = metrics_of([9.0, 5.0, 7.0, 6.0], [1, 2])
     # raw: 4th and 2nd of all; filtered: 3rd (behind itself and 3) and 2nd; extended: 2nd (behind 3) and 1st
     assert metrics["mrr"] == pytest.approx((1 / 4 + 1 / 2) / 2)
     assert metrics["mrr_filtered"] == pytest.approx((1 / 3 + 1 / 2) / 2)
@@ -83,12 +83,12 @@ def test_the_three_forms_by_hand() -> None:
 
 
 def test_equal_scores_rank_halfway() -> None:
-    metrics = one([1.0, 1.0, 1.0, 1.0], [2])
+    metrics = metrics_of([1.0, 1.0, 1.0, 1.0], [2])
     assert metrics["mrr"] == metrics["mrr_filtered"] == pytest.approx(1 / 2.5)  # from 1 to 4
     assert metrics["mrr_extended"] == pytest.approx(1 / 2)  # from 1 to 3
     assert metrics["hits@1_extended"] == 0
     assert metrics["hits@3"] == 1
-    assert one([1.0, 2.0, 2.0, 0.0], [2])["hits@1"] == 0  # from 1 to 2
+    assert metrics_of([1.0, 2.0, 2.0, 0.0], [2])["hits@1"] == 0  # from 1 to 2
 
 
 def test_molecules_weigh_the_same_however_many_contacts_they_have() -> None:

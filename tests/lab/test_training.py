@@ -419,7 +419,7 @@ def test_capturing_needs_a_gpu() -> None:
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path, every: float) -> None:
     training = training_of(tmp_path, FAILING, every=every)
     path = tmp_path / "checkpoint.pt"
-    with pytest.raises(NonFiniteError, match=f"finite features of S.* in epoch 3; .*{path}"):
+    with pytest.raises(NonFiniteError, match=f"finite scores .* in epoch 3; .*{path}"):
         training.run()
     state = load_checkpoint(path)
     assert state["step"] == 8

@@ -81,10 +81,10 @@ for case in CASES:
         wanted = short_attention(leaf, case[1], seen)
         gradient = torch.randn_like(wanted)
         (back,) = torch.autograd.grad(wanted, leaf, gradient)
-        found = short_attention_triton.attend(packed, seen, case[1], False)
-        torch.testing.assert_close(found, wanted.detach(), rtol=1e-5, atol=1e-5)
-        found = short_attention_triton.attend_back(gradient, packed, seen, case[1], False)
-        torch.testing.assert_close(found, back, rtol=1e-5, atol=1e-5)
+        attended = short_attention_triton.attend(packed, seen, case[1], False)
+        torch.testing.assert_close(attended, wanted.detach(), rtol=1e-5, atol=1e-5)
+        came_back = short_attention_triton.attend_back(gradient, packed, seen, case[1], False)
+        torch.testing.assert_close(came_back, back, rtol=1e-5, atol=1e-5)
 print("same")
 """
 

@@ -70,7 +70,7 @@ UNFIT = {
     "features": (
         lambda draw: replace(draw, features={"n": torch.full((4, 3, 5), torch.nan)}),
         NonFiniteError,
-        r"finite features of S\(\) on axis 'n'",
+        r"finite scores from the net for axis 'n' \(got NaN or infinity in item 0\)",
     ),
 }
 
@@ -90,10 +90,12 @@ def test_nets_that_diverge_are_noticed(method: str) -> None:
     """Not at padding, where a net may leave anything; not if nobody wants to know."""
     model = Symmetrized(lambda x: x, "n c -> n c", S, samplers.SAMPLERS[method.capitalize()](Diverging()))
     x, mask = torch.randn(2, 3, 1), torch.tensor([[True, True, False], [True, True, True]])
-    with pytest.raises(NonFiniteError, match=r"finite features of S\(\) on axis 'n' \(got NaN or infinity\)"):
+    with pytest.raises(
+        NonFiniteError, match=r"finite scores from the net for axis 'n' \(got NaN or infinity in item 0\)"
+    ):
         model(x)
-    with pytest.raises(NonFiniteError, match="finite features"):
-        model(x, mask=mask.flip(0))
+    with pytest.raises(NonFiniteError, match="in item 1"):
+        model(x, mask=mask)
     assert model(x[:1], mask=mask[:1]).isfinite().all()
     model.check_finite = False
     assert model(x).shape == x.shape

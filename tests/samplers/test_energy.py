@@ -91,18 +91,22 @@ def test_energies_without_a_least_are_refused(energies: list[float], got: str, t
         model(torch.arange(8.0).view(2, 2, 2))
 
 
-@pytest.mark.parametrize("named", ["first", "both"])
+@pytest.mark.parametrize("named", ["none", "first", "both"])
 def test_of_two_groups_of_items_masks_come_by_name(named: str) -> None:
     """Whichever are masked: an energy need not guess which axis a mask is of."""
     masks = {"n": torch.tensor([[True, True, False]]), "m": torch.tensor([[True, True]])}
-    masks = masks if named == "both" else {"n": masks["n"]}
+    masks = {"none": None, "first": {"n": masks["n"]}, "both": masks}[named]
 
-    def energy(x: Tensor, mask: Mapping[str, Tensor]) -> Tensor:
+    def energy(x: Tensor, mask: Mapping[str, Tensor] | None) -> Tensor:
+        if masks is None or mask is None:
+            assert masks is mask
+            return x[:, 0, 0]
         assert {key: each.shape for key, each in mask.items()} == {key: (4, masks[key].shape[1]) for key in masks}
         return x[:, 0, 0]
 
     model = Symmetrized(lambda x: x[:, 0, 0], "n m -> ", {"n": groups.S(), "m": groups.S()}, samplers.Energy(energy))
-    assert model(torch.tensor([[[4.0, 3.0], [2.0, 5.0], [0.0, 0.0]]]), mask=masks).tolist() == [2.0]
+    least = 0.0 if named == "none" else 2.0
+    assert model(torch.tensor([[[4.0, 3.0], [2.0, 5.0], [0.0, 0.0]]]), mask=masks).tolist() == [least]
 
 
 @pytest.mark.parametrize("masked", [False, True])

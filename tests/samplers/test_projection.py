@@ -77,8 +77,9 @@ def test_merged_scores_are_equal_exactly_or_untouched(masked, dtype):
         assert (after[real] - before[real]).abs().max() <= 3 * close * size
 
 
-def test_scores_of_infinity_do_not_merge_others():
-    scores = torch.tensor([3.0, -torch.inf, 3.0 - 1e-6, 2.0])
+@pytest.mark.parametrize("learned", [False, True])
+def test_scores_of_infinity_do_not_merge_others(learned):
+    scores = torch.tensor([3.0, -torch.inf, 3.0 - 1e-6, 2.0], requires_grad=learned)
     assert merged_ties(scores).tolist() == [3.0, -torch.inf, 3.0, 2.0]
     masked = merged_ties(scores, torch.tensor([True, True, True, False]))
     assert masked.tolist() == [3.0, -torch.inf, 3.0, 2.0]

@@ -173,7 +173,7 @@ def test_what_does_not_fit_is_refused() -> None:
         assert_equivariant(
             Symmetrized(lambda x: x, "n -> n", bound), torch.randn(2, 3), signature="n -> n", groups=bound
         )
-    with pytest.raises(SignatureError, match="a module or function to test"):
+    with pytest.raises(SignatureError, match="the model to be a module or function"):
         assert_equivariant(3, torch.randn(2, 3), signature="n -> n", groups=bound)
     with pytest.raises(ShapeError, match="output 0"):
         assert_equivariant(lambda x: x[:, :2], torch.randn(2, 3), signature="n -> n", groups=bound)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from probsym._internal.callables import parameter_names, takes_mask
+from probsym._internal.callables import PADDING, parameter_names, takes_mask
 from probsym._internal.recomputed import can_recompute, recomputed
 from probsym.errors import SignatureError
 from probsym.ops.edge_list import EdgeList
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 Key = str | int
 """What an output is called in what a base returns: its name in a mapping, its place in a tuple."""
-PADDING = "key_padding_mask"
-"""How names of masks end that are True at padding: those of torch's attention."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,19 +44,17 @@ class BaseCall:
     other_mask: str | None
 
     @staticmethod
-    def of(base: Callable[..., Any], output_keys: tuple[Key, ...] | None, mask_argument: str) -> BaseCall:
+    def of(base: Callable[..., Any], output_keys: tuple[Key, ...] | None, mask_argument: str | None) -> BaseCall:
         """As its parameters say; refused if it does not take the mask that it is said to take."""
         takes, none = (takes_mask(base, given=given, name=mask_argument) for given in (True, False))
         names = parameter_names(base)
-        padding = next((name for name in names if name.endswith(PADDING)), None)
-        if mask_argument == "mask" and padding is not None:  # then `mask` says which item may attend to which
-            takes = none = False
-        if mask_argument != "mask" and not takes:
+        if mask_argument not in (None, "mask") and not takes:
             raise SignatureError(
                 f"Expected a base that takes {mask_argument!r}, its mask_argument (got one that does not)"
             )
-        other = None if takes else padding or next((name for name in names if "mask" in name), None)
-        return BaseCall(output_keys, mask_argument, takes, none, other)
+        others = sorted((name for name in names if "mask" in name), key=lambda name: not name.endswith(PADDING))
+        other = None if takes else next(iter(others), None)
+        return BaseCall(output_keys, mask_argument or "mask", takes, none, other)
 
     def values(
         self, base: Callable[..., Any], batch: Batch, draw: Draw, extra: Mapping[str, Any] | None, again: bool
@@ -112,7 +108,7 @@ class BaseCall:
 def as_outputs(returned: Any, keys: Sequence[Key] | None, count: int) -> tuple[Tensor, ...]:
     """The outputs of a base that returned a tensor, a sequence, a mapping such as a ModelOutput, or a dataclass.
 
-    Those called by `keys`, or all there are, in their order, which must then be at most `count`.
+    Those called by `keys`, or all there are, in their order, of which there must then be `count`.
 
     >>> import torch
     >>> as_outputs({"loss": torch.zeros(()), "logits": torch.ones(2)}, ["logits"], 1)
@@ -121,15 +117,20 @@ def as_outputs(returned: Any, keys: Sequence[Key] | None, count: int) -> tuple[T
     (tensor([1., 1.]),)
     """
     entries = _entries(returned)
-    got = f"(got {', '.join(map(str, entries)) or 'none'})"
-    if keys is None:
-        if len(entries) > count:
-            raise SignatureError(f"Expected the base to return {count} outputs, or output_keys= to choose them {got}")
-        return tuple(entries.values())
-    for key in keys:
+    if keys is None and len(entries) != count:
+        choice = ", or output_keys= to choose them" if len(entries) > count else ""
+        raise SignatureError(f"Expected the base to return {count} outputs{choice} (got {_listed(entries)})")
+    for key in keys or ():
         if key not in entries:
-            raise SignatureError(f"Expected the base to return {key!r}, which output_keys names {got}")
-    return tuple(entries[key] for key in keys)
+            raise SignatureError(
+                f"Expected the base to return {key!r}, which output_keys names (got {_listed(entries)})"
+            )
+    return tuple(entries[key] for key in (entries if keys is None else keys))
+
+
+def _listed(entries: Mapping[Any, Any]) -> str:
+    """How many outputs there are, and what they are called."""
+    return f"{len(entries)}: {', '.join(map(repr, entries))}" if entries else "none"
 
 
 def _entries(returned: Any) -> Mapping[Any, Any]:
@@ -137,7 +138,7 @@ def _entries(returned: Any) -> Mapping[Any, Any]:
     if isinstance(returned, tuple | list):
         return returned._asdict() if hasattr(returned, "_asdict") else dict(enumerate(returned))
     if isinstance(returned, Mapping):
-        return {str(name): value for name, value in returned.items() if value is not None}
+        return {name: value for name, value in returned.items() if value is not None}
     if dataclasses.is_dataclass(returned) and not isinstance(returned, type | EdgeList):  # which is no output
         values = {field.name: getattr(returned, field.name) for field in dataclasses.fields(returned)}
         return {name: value for name, value in values.items() if value is not None}

@@ -10,11 +10,35 @@ from typing import Any
 
 from torch import nn
 
+from probsym.errors import SignatureError
 
-def takes_mask(function: Callable[..., Any], *, given: bool = True, name: str = "mask") -> bool:
-    """Whether a module or function is to be called with `mask=`: it has such a parameter, or takes any by keyword.
+PADDING = "key_padding_mask"
+"""How names of masks end that are True at padding: those of torch's attention."""
 
-    `name` is what it calls its mask.
+
+def check_callable(value: object, what: str) -> None:
+    """Refuse what is no module or function; a class is none, since calling it makes an object.
+
+    >>> check_callable(nn.ReLU(), "base")
+    """
+    if not callable(value) or isinstance(value, type):
+        raise SignatureError(f"Expected {what} to be a module or function (got {class_in_words(value)})")
+
+
+def class_in_words(value: object) -> str:
+    """The class of a value, for messages; of a class, which one it is itself.
+
+    >>> class_in_words(nn.ReLU()), class_in_words(nn.ReLU)
+    ('ReLU', 'the class ReLU')
+    """
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def takes_mask(function: Callable[..., Any], *, given: bool = True, name: str | None = None) -> bool:
+    """Whether a module or function is to be called with a mask: it has such a parameter, or takes any by keyword.
+
+    `name` is what it calls its mask: `mask` if None. But in torch's attention, which has a `key_padding_mask` too, a
+    `mask` says which item may attend to which, so it is none of these.
 
     Where no mask was given, only one that has the parameter is told so.
 
@@ -24,7 +48,9 @@ def takes_mask(function: Callable[..., Any], *, given: bool = True, name: str = 
     (True, False)
     """
     parameters = _parameters(_unwrapped(function))
-    return name in parameters or (
+    if name is None and any(other.endswith(PADDING) for other in parameters):
+        return False
+    return (name or "mask") in parameters or (
         given and any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
     )
 

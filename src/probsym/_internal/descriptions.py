@@ -48,11 +48,11 @@ def build(config: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> 
     if config.get("library_name") != "probsym" or config.get("format") != FORMAT:
         header = {key: config.get(key) for key in ("library_name", "format")}
         raise CheckpointError(f"Expected the configuration of a probsym model, format {FORMAT} (got {header})")
-    later = {"eval_coupling": None, "residual": None, "output_keys": None, "mask_argument": "mask"}
+    later = {"eval_coupling": None, "residual": None, "output_keys": None, "mask_argument": None}
     known = ("signature", "groups", "base", "sampler", "samples", "eval_samples", "chunk", *later)
     config = {**later, **config}
     if unknown := sorted(set(parts or {}) - set(known)):
-        raise CheckpointError(f"Expected none but the arguments {', '.join(known)} (got {unknown[0]!r})")
+        raise CheckpointError(f"Expected arguments among {', '.join(known)} (got {unknown[0]!r})")
     if missing := [name for name in known if name not in config]:
         raise CheckpointError(f"Expected a configuration with {', '.join(known)} (got none for {missing[0]!r})")
     chosen = {name: config[name] for name in known} | dict(parts or {})

@@ -157,9 +157,10 @@ def _in_folder(folder: Path, name: str) -> Path:
 
 def _own_copy(x: object, name: str) -> Tensor:
     """A tensor that shares no memory with others: those that do are refused by the format."""
-    if not isinstance(x, Tensor) or is_lazy(x):
-        got = "a parameter without a shape yet" if isinstance(x, Tensor) else type(x).__name__
-        raise CheckpointError(f"Expected the state of a model to be tensors (got, for {name!r}, {got})")
+    if not isinstance(x, Tensor):
+        raise CheckpointError(f"Expected the state of a model to be tensors (got a {type(x).__name__} for {name!r})")
+    if is_lazy(x):
+        raise CheckpointError(f"Expected a model that was called before it is saved (got no shape for {name!r} yet)")
     return x.detach().cpu().clone().contiguous()
 
 

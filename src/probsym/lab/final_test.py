@@ -44,7 +44,7 @@ def report_on_test(engine: Engine, seed: int, suffix: str) -> dict[str, float]:
     """The test metrics of the weights as they are: the mean, and the deviation, over repeated evaluations.
 
     With other numbers of draws too if the settings say so: as `test_mse@20`, where the model makes several at all.
-    None if there are to be no evaluations.
+    Empty if there are to be no evaluations.
     """
     settings, metrics = engine.settings, dict[str, float]()
     others = settings.also_test_samples if engine.draws else ()

@@ -60,14 +60,18 @@ def in_words(changed: Mapping[str, Any] | None, between: str = ", ") -> str:
 
 
 def apart(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, str]:
-    """The values in which two mappings differ, also those of mappings inside, as `in_words` has each.
+    """The values in which two mappings differ, also those of mappings inside, by name.
 
-    >>> apart({"seed": 1, "settings": {"epochs": 4, "tau": 0.1}}, {"seed": 1, "settings": {"epochs": 2, "tau": 0.1}})
-    ('settings.epochs=4', 'settings.epochs=2')
+    >>> apart({"seed": 1, "settings": {"epochs": 4, "tau": 0.1}}, {"seed": 1, "settings": {"epochs": 2}})
+    ('settings.epochs=4, settings.tau=0.1', 'settings.epochs=2, no settings.tau')
     """
     ours, theirs = dict(_flat(wanted)), dict(_flat(given))
-    names = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
-    return in_words({name: ours.get(name) for name in names}), in_words({name: theirs.get(name) for name in names})
+    names = [name for name in ours | theirs if name not in ours or name not in theirs or ours[name] != theirs[name]]
+
+    def said(values: Mapping[str, Any]) -> str:
+        return ", ".join(f"{name}={values[name]}" if name in values else f"no {name}" for name in names)
+
+    return said(ours), said(theirs)
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -49,4 +49,6 @@ def merged_ties(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     classes = ranks(values, CLOSE[scores.dtype] * size.amax(-1, keepdim=True))
     merged = torch.full_like(values, -torch.inf).scatter_reduce_(-1, classes, values, "amax").gather(-1, classes)
     merged = merged if mask is None else torch.where(mask, merged, scores.detach())
-    return merged + (scores - scores.detach()) if needs_gradient(scores) else merged
+    if not needs_gradient(scores):
+        return merged
+    return torch.where(scores.isfinite(), merged + (scores - scores.detach()), merged)

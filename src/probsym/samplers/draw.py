@@ -56,9 +56,10 @@ class Draw:
         if self.weights is not None and tuple(self.weights.shape) != size:
             raise ShapeError(f"Expected weights (B, K) = {size} in a draw (got {tuple(self.weights.shape)})")
         for key, z in self.features.items() if finite else ():
-            if readable(z) and not torch.isfinite(_real(z.detach(), batch.mask_of(key))).all():
+            if readable(z) and not (right := torch.isfinite(_real(z.detach(), batch.mask_of(key)))).all():
+                field, item = groups[key].linear.feature_field, int((~right.flatten(1).all(1)).nonzero()[0])
                 raise NonFiniteError(
-                    f"Expected finite features of {groups[key]!r} on axis {key!r} (got NaN or infinity)"
+                    f"Expected finite {field} from the net for axis {key!r} (got NaN or infinity in item {item})"
                 )
 
     def undo(self, batch: Batch) -> tuple[Input, ...]:
@@ -109,7 +110,8 @@ class Draw:
             return inputs, {}
         masks = {name: mask.flatten(0, 1) for name, mask in self.masks(batch).items()}
         items = {key for key, group in batch.groups.items() if group.takes_mask}
-        return inputs, {"mask": masks if len(items.union(masks)) > 1 else next(iter(masks.values()), None)}
+        by_axis = len(items.union(masks)) > 1
+        return inputs, {"mask": masks or None if by_axis else next(iter(masks.values()), None)}
 
     def take(self, places: Tensor) -> Draw:
         """Of the draws of each batch item those at places, (B, K')."""

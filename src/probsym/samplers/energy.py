@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from probsym._internal.callables import check_callable
 from probsym._internal.checks import check_size
-from probsym.errors import GroupError, NonFiniteError, RangeError, ShapeError, SignatureError
+from probsym.errors import GroupError, NonFiniteError, RangeError, ShapeError
 from probsym.ops.argument_checks import readable
 from probsym.ops.precision import at_least_float32
 from probsym.ops.ranks import merged_ties
@@ -38,11 +39,13 @@ class Energy(Sampler):
     energy's parameters get a gradient.
 
     Energies that differ by less than 1e-5 of the largest finite one, 1e-10 in float64, are equal up to rounding. So
-    forbid an element with an infinite energy rather than with a large one.
+    forbid an element with an infinite energy rather than with a large one. On the CPU, energies without a finite least
+    one are refused, also with `check_finite = False`.
 
     Args:
         energy: any module or function. It receives all inputs, moved, as (rows, ...), real items first, and a `mask`
-            (rows, n) if it takes one. It returns one number per row, (rows,) or (rows, 1); infinity forbids an element.
+            (rows, n) if it takes one: {axis: mask} if several axes can have one. It returns one number per row, (rows,)
+            or (rows, 1); infinity forbids an element.
         tau: temperature; 0 selects the least energy.
         elements: how many uniform elements to draw and weight for each input; if None, all elements of a finite group.
             With a number the average is random, equivariant in distribution, and has no standard error.
@@ -58,8 +61,7 @@ class Energy(Sampler):
 
     def __init__(self, energy: Callable[..., Any], tau: float = 0.0, elements: int | None = None) -> None:
         super().__init__()
-        if not callable(energy):
-            raise SignatureError(f"Expected energy to be a module or function (got {type(energy).__name__})")
+        check_callable(energy, "energy")
         if not 0 <= tau < float("inf"):
             raise RangeError(f"Expected tau to be finite and 0 or more (got {tau})")
         self.energy, self.tau = energy, float(tau)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from probsym._internal.callables import check_callable
 from probsym.errors import SignatureError
 from probsym.nets.features import Features
 from probsym.ops.argument_checks import check_tau
@@ -28,8 +29,8 @@ class FromHaar(Sampler):
 
     Args:
         net: any module or function. It receives the moved inputs as (rows, ...), real items first, and a `mask`
-            (rows, n) if it takes one. It returns `scores` (rows, n), `vectors` (rows, d, d) or `logits` (rows, order)
-            as `Features`, or as a plain tensor if one axis is bound.
+            (rows, n) if it takes one: {axis: mask} if several axes can have one. It returns `scores` (rows, n),
+            `vectors` (rows, d, d) or `logits` (rows, order) as `Features`, or as a plain tensor if one axis is bound.
         reads: indices of the inputs that the net reads, in this order; all if None.
         tau: temperature of the relaxed permutation, or of the softmax.
         input_gradient: as for `Learned`.
@@ -53,8 +54,7 @@ class FromHaar(Sampler):
     ) -> None:
         super().__init__()
         check_tau(tau)
-        if not callable(net):
-            raise SignatureError(f"Expected net to be a module or function (got {type(net).__name__})")
+        check_callable(net, "net")
         self.net, self.tau, self.input_gradient = net, float(tau), input_gradient
         self.reads = as_reads(reads)
 

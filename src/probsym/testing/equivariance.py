@@ -41,7 +41,7 @@ def assert_equivariant(
     index: Tensor | None = None,
     tolerance: float | None = None,
     output_keys: Sequence[str | int] | None = None,
-    mask_argument: str = "mask",
+    mask_argument: str | None = None,
 ) -> Equivariance:
     """Check `phi(g x; g noise) = g phi(x; noise)` for random elements g of the group, draw by draw.
 
@@ -156,7 +156,9 @@ def _complaint(
     fixed = getattr(subject.model and subject.model.sampler, "fixed_noise", False)
     why = "; its fixed noise belongs to the example and does not move with the input" if fixed else ""
     if masked and not subject.form.takes_mask:
-        why += f"; called without the mask, since it takes no {subject.form.mask_argument!r}: see mask_argument="
+        other = subject.form.other_mask
+        why += f"; called without the mask, since it takes no {subject.form.mask_argument!r}"
+        why += f": see mask_argument={other!r}" if other else ": see mask_argument="
     return (
         f"Expected phi(g x) = g phi(x) up to {tolerance:.0e} (got an error of {report.error:.1e} in batch item "
         f"{compared.item}: {each}; over {report.draws - report.unclear} of {report.draws} draws{why})"

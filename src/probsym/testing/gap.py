@@ -41,7 +41,7 @@ def equivariance_gap(
     index: Tensor | None = None,
     relabellings: int = 999,
     output_keys: Sequence[str | int] | None = None,
-    mask_argument: str = "mask",
+    mask_argument: str | None = None,
 ) -> Gap:
     """Compare `g phi(x)` with `phi(g x)`, from independent draws, for one random element g per item.
 

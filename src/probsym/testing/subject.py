@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from probsym._internal.base_call import BaseCall, as_outputs, check_keys
+from probsym._internal.callables import check_callable
 from probsym.errors import SignatureError
 from probsym.estimate import Estimate
 from probsym.groups import Group
@@ -45,23 +46,22 @@ class Subject:
         signature: str | None,
         groups: Mapping[str, Group] | None,
         output_keys: Sequence[str | int] | None = None,
-        mask_argument: str = "mask",
+        mask_argument: str | None = None,
     ) -> Subject:
         """A symmetrized model knows its signature; of anything else it must be told."""
         if isinstance(model, Symmetrized):
             if signature is not None or groups is not None:
                 raise SignatureError("Expected no signature or groups for a Symmetrized, which has its own (got some)")
-            if output_keys is not None or mask_argument != "mask":
+            if output_keys is not None or mask_argument is not None:
                 raise SignatureError(
                     "Expected no output_keys or mask_argument for a Symmetrized, which has its own (got some)"
                 )
-            return Subject(model, model.signature, BaseCall.of(model, None, "mask"), model)
+            return Subject(model, model.signature, BaseCall.of(model, None, None), model)
         if signature is None or groups is None:
             raise SignatureError(
                 f"Expected signature= and groups= for a model that is no Symmetrized (got a {type(model).__name__})"
             )
-        if not callable(model):
-            raise SignatureError(f"Expected a module or function to test (got {type(model).__name__})")
+        check_callable(model, "the model")
         parsed = Signature.parse(signature, groups)
         return Subject(model, parsed, BaseCall.of(model, check_keys(output_keys, parsed.outputs), mask_argument))
 

@@ -21,9 +21,9 @@ def test_matrices_of_every_shown_epoch(tmp_path: Path) -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in engine.model.state_dict().items())
     assert not engine.model.training
     shown = [
-        [np.asarray(place.get_images()[0].get_array()) for place in figure.axes[3 * i : 3 * i + 3]] for i in range(2)
+        [np.asarray(axes.get_images()[0].get_array()) for axes in figure.axes[3 * i : 3 * i + 3]] for i in range(2)
     ]
-    assert [place.get_title().split(":")[0] for place in figure.axes[:3]] == ["epoch 0", "epoch 2", "epoch 4"]
+    assert [axes.get_title().split(":")[0] for axes in figure.axes[:3]] == ["epoch 0", "epoch 2", "epoch 4"]
     for column, _ in enumerate(engine.kept_weights.revisited(engine.model)):
         for i, (orders, real) in enumerate(drawn(engine, engine.model, 0)[:2]):
             nodes = real.nonzero().flatten().tolist()
@@ -38,7 +38,7 @@ def test_matrices_of_every_shown_epoch(tmp_path: Path) -> None:
 
 def test_group_averaging_is_grey_all_over(tmp_path: Path) -> None:
     figure = permutations({"ga": kept_run(tmp_path, METHODS["ga"])}, count=1)
-    assert max(float(np.asarray(place.get_images()[0].get_array()).max()) for place in figure.axes) < 0.5
+    assert max(float(np.asarray(axes.get_images()[0].get_array()).max()) for axes in figure.axes) < 0.5
 
 
 def test_mean_matrices_have_places_before_items() -> None:

@@ -10,49 +10,49 @@ from tests.lab.report.browser import TAB, Browser
 PHONE, DESKTOP = 360, 1280
 
 LAYOUT = """
-const found = [], root = document.documentElement;
-if (root.scrollWidth > arguments[0]) found.push(`the page is ${root.scrollWidth} wide at ${arguments[0]}`);
-for (const one of document.querySelectorAll('details')) one.open = true;
-for (const one of document.querySelectorAll('img, svg, table')) {
-  const box = one.getBoundingClientRect();
-  if (box.width < 20 || box.height < 20) found.push(`${one.tagName} of ${box.width} by ${box.height}`);
+const faults = [], root = document.documentElement;
+if (root.scrollWidth > arguments[0]) faults.push(`the page is ${root.scrollWidth} wide at ${arguments[0]}`);
+for (const node of document.querySelectorAll('details')) node.open = true;
+for (const node of document.querySelectorAll('img, svg, table')) {
+  const box = node.getBoundingClientRect();
+  if (box.width < 20 || box.height < 20) faults.push(`${node.tagName} of ${box.width} by ${box.height}`);
 }
-if (root.scrollWidth > arguments[0]) found.push(`the page is ${root.scrollWidth} wide at ${arguments[0]}, unfolded`);
-for (const one of document.querySelectorAll('img, svg')) {
-  if (!one.getAttribute('alt') && !(one.getAttribute('aria-label') && one.querySelector('title')))
-    found.push(`${one.tagName} without a name`);
+if (root.scrollWidth > arguments[0]) faults.push(`the page is ${root.scrollWidth} wide at ${arguments[0]}, unfolded`);
+for (const node of document.querySelectorAll('img, svg')) {
+  if (!node.getAttribute('alt') && !(node.getAttribute('aria-label') && node.querySelector('title')))
+    faults.push(`${node.tagName} without a name`);
 }
-for (const one of document.querySelectorAll('table')) {
-  if (!one.caption || !one.caption.textContent) found.push('a table without a caption');
-  if (!one.closest('[tabindex="0"]')) found.push('a table in no box that scrolls');
+for (const node of document.querySelectorAll('table')) {
+  if (!node.caption || !node.caption.textContent) faults.push('a table without a caption');
+  if (!node.closest('[tabindex="0"]')) faults.push('a table in no box that scrolls');
 }
 let level = 0;
-for (const one of document.querySelectorAll('h1, h2, h3, h4')) {
-  const next = Number(one.tagName[1]);
-  if (next > level + 1) found.push(`${one.tagName} after a heading of level ${level}`);
+for (const node of document.querySelectorAll('h1, h2, h3, h4')) {
+  const next = Number(node.tagName[1]);
+  if (next > level + 1) faults.push(`${node.tagName} after a heading of level ${level}`);
   level = next;
 }
-return found;
+return faults;
 """
 
 CONTRAST = """
 const channels = text => text.match(/[\\d.]+/g).map(Number);
-const light = one => { const c = one / 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4 };
+const light = node => { const c = node / 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4 };
 const luminance = c => 0.2126 * light(c[0]) + 0.7152 * light(c[1]) + 0.0722 * light(c[2]);
-const behind = one => {
-  for (let at = one; at; at = at.parentElement) {
+const behind = node => {
+  for (let at = node; at; at = at.parentElement) {
     const c = channels(getComputedStyle(at).backgroundColor);
     if (c.length < 4 || c[3] > 0) return c;
   }
   return [255, 255, 255];
 };
-const found = [];
-for (const kind of arguments[0]) for (const one of [...document.querySelectorAll(kind)].slice(0, 3)) {
-  const style = getComputedStyle(one), ink = channels(one instanceof SVGElement ? style.fill : style.color);
-  const a = luminance(ink), b = luminance(behind(one)), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  if (ratio < 4.5) found.push(`${kind}: contrast ${ratio.toFixed(2)}`);
+const faults = [];
+for (const kind of arguments[0]) for (const node of [...document.querySelectorAll(kind)].slice(0, 3)) {
+  const style = getComputedStyle(node), ink = channels(node instanceof SVGElement ? style.fill : style.color);
+  const a = luminance(ink), b = luminance(behind(node)), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) faults.push(`${kind}: contrast ${ratio.toFixed(2)}`);
 }
-return found;
+return faults;
 """
 TEXTS = ["p", "h1", "h2", "h3", "a", "td", "th", "li", "summary", ".note", ".mark", ".rule", "strong", "text"]
 
@@ -68,9 +68,9 @@ def problems(browser: Browser, page: Path, width: int = DESKTOP, scheme: str = "
 def stops(browser: Browser, most: int) -> list[dict[str, Any]]:
     """Where Tab leads, stop by stop: the element, whether its focus can be seen, and where it is."""
     script = """
-    const one = document.activeElement, style = getComputedStyle(one), box = one.getBoundingClientRect();
-    return {text: one.textContent.slice(0, 40), kind: one.className, tag: one.tagName, top: box.top, bottom: box.bottom,
-            seen: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0};
+    const node = document.activeElement, style = getComputedStyle(node), box = node.getBoundingClientRect();
+    return {text: node.textContent.slice(0, 40), kind: node.className, tag: node.tagName, top: box.top,
+            bottom: box.bottom, seen: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0};
     """
     places = []
     for _ in range(most):

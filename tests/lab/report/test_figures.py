@@ -24,7 +24,7 @@ def drawn(folder: Path) -> dict[str, Figure]:
 
 
 def figure(folder: Path, title: str) -> tuple[list[str], Figure]:
-    chosen = next(figure for name, figure in drawn(folder).items() if title in name)
+    chosen = next(block for name, block in drawn(folder).items() if title in name)
     return [label for label, _ in chosen.legend], chosen
 
 
@@ -32,8 +32,8 @@ def test_every_analysis_of_the_paper_is_drawn(tmp_path: Path) -> None:
     by_name = drawn(write_everything(tmp_path))
     for number in ("Figure 2", "Figure 4", "Figure 5", "Figure 6", "Figure 7", "Figure 8", "Figures 9 to 11"):
         assert f"({number})" in " ".join(by_name)
-    assert all(figure.sources and (figure.charts or figure.grid) for figure in by_name.values())
-    assert {claim.mark.words for figure in by_name.values() for claim in figure.claims} == {"supported"}
+    assert all(block.sources and (block.charts or block.grid) for block in by_name.values())
+    assert {claim.mark.words for block in by_name.values() for claim in block.claims} == {"supported"}
 
 
 def test_runs_of_a_row_are_joined_where_they_belong_together(tmp_path: Path) -> None:
@@ -135,11 +135,11 @@ def test_every_declared_figure_is_drawn(tmp_path: Path) -> None:
         write_analysis(tmp_path, name, "nbody/gnn-ps", some)
     by_name = drawn(tmp_path)
     assert len(by_name) == 6
-    assert sum(len(figure.charts) for figure in by_name.values()) == 5  # no independent draws among these
+    assert sum(len(block.charts) for block in by_name.values()) == 5  # no independent draws among these
 
 
 def test_rows_are_shown_once_for_each_analysis(tmp_path: Path) -> None:
-    grids = [figure.grid for figure in drawn(write_everything(tmp_path)).values() if figure.grid]
+    grids = [block.grid for block in drawn(write_everything(tmp_path)).values() if block.grid]
     assert len({grid.caption for grid in grids}) == len(grids) == 7
     assert [grid.caption for grid in grids if not grid.folded] == ["Rows of the analysis “check”, demo"]
 

@@ -40,6 +40,16 @@ def test_changed_settings_are_not_compared(tmp_path: Path) -> None:
     assert counts(tmp_path) == {"same": 1}
 
 
+def test_lines_without_a_number_are_left_out(tmp_path: Path) -> None:
+    write_result(tmp_path, result("pattern/deit-ti-scratch-fa", test_accuracy=70.0))
+    (grid,) = paper_grids(load_results(tmp_path))
+    lines = {row[0].text: [cell.text for cell in row[1:]] for row in grid.rows}
+    assert lines["DeiT-Ti-FA"] == ["", "70"]
+    assert lines["ViT-FA"] == ["71.377", ""]
+    assert all(any(numbers) for numbers in lines.values())
+    assert len(lines) < len(TABLES[3].lines)
+
+
 def test_a_row_in_two_tables_counts_once(tmp_path: Path) -> None:
     write_result(tmp_path, result("nbody/gnn-fa", test_mse=0.1))
     assert len(paper_grids(load_results(tmp_path))) == 2

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
 
 SOFTENING = 0.05
 """Added to squared distances, so that their inverses stay moderate where particles meet."""
-
-
-class Base(Protocol):
-    """Reads particles: positions and velocities (batch, n, 3), and features of pairs (batch, n, n, channels)."""
-
-    def __call__(self, position: Tensor, velocity: Tensor, pairs: Tensor, /) -> Tensor:
-        """What it makes of them."""
-        ...
 
 
 def pairs_of(charges: Tensor, position: Tensor) -> Tensor:
@@ -32,7 +23,7 @@ class RelativeMotion(nn.Module):
     1 / r, the product of the charges divided by r, how fast r grows, and the square of the relative speed.
     """
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         super().__init__()
         self.base = base
 

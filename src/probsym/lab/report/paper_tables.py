@@ -30,7 +30,7 @@ def paper_grids(data: ReportData) -> list[Grid]:
 
 
 def paper_grid(table: PaperTable, data: ReportData, changed: Mapping[str, Any] | None = None) -> Grid | None:
-    """One table, or None if nothing of ours is in it.
+    """One table, or None if nothing of ours is in it, without lines that have no number at all.
 
     With changed settings only lines and columns that have something of ours, and nothing is called better or worse:
     that may be the settings.
@@ -43,7 +43,8 @@ def paper_grid(table: PaperTable, data: ReportData, changed: Mapping[str, Any] |
     ours = {titles for titles, place in places.items() if place.ours}
     if not ours:
         return None
-    lines = [line for line in table.lines if not changed or any(line.title == title for title, _ in ours)]
+    known = ours if changed else {titles for titles, place in places.items() if place.ours or place.paper is not None}
+    lines = [line for line in table.lines if any(line.title == title for title, _ in known)]
     columns = [column for column in table.columns if not changed or any(column.title == title for _, title in ours)]
     rows = []
     for line in lines:
