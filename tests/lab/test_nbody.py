@@ -10,7 +10,7 @@ from probsym.lab.engine import Engine
 from probsym.lab.examples import Examples
 from probsym.lab.recipe import Recipe
 from probsym.lab.recipes.motion import SOFTENING, RelativeMotion, Stages
-from probsym.lab.recipes.nbody import METHODS, READING_MOTION, RECIPES, STAGES, NBody
+from probsym.lab.recipes.nbody import METHODS, READING_MOTION, RECIPES, ROUNDS, STAGED, STAGES, NBody
 from probsym.lab.run import Options, make_fabric
 from probsym.lab.training import Training, make_engine
 from probsym.nets import edge_convolution, vector_neurons, vn_dgcnn
@@ -93,7 +93,9 @@ def test_calm_systems_are_those_that_are_not_chaotic(monkeypatch: pytest.MonkeyP
 def test_there_is_a_recipe_for_every_base_and_method() -> None:
     methods = (*METHODS, *(f"{method}-motion" for method in READING_MOTION))
     both = {f"nbody/{base}-{method}" for base in ("transformer", "gnn") for method in methods}
-    assert set(NAMES) == both | {"nbody/gnn-ps-best", *(f"nbody/staged-gnn-{method}" for method in READING_MOTION)}
+    assert set(NAMES) == both | {"nbody/gnn-ps-best"} | {
+        f"nbody/{base}-{method}" for base in STAGED for method in READING_MOTION
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -145,7 +147,7 @@ def test_parameters_are_those_of_the_paper() -> None:
 def test_transformers_predict_displacements_that_are_added_after_the_average() -> None:
     for name, recipe in NAMES.items():
         model = recipe.build(recipe.settings)
-        moves = any(word in name for word in ("transformer", "-motion", "-best", "staged"))
+        moves = any(word in name for word in ("transformer", "-motion", "-best", *STAGED))
         assert model.residual == (0 if moves else None)
 
 
@@ -155,7 +157,9 @@ def test_some_bases_read_how_pairs_move() -> None:
         base = recipe.build(recipe.settings).base
         assert isinstance(base, RelativeMotion) == name.endswith(("-motion", "-best"))
         if isinstance(base, Stages):
-            assert [type(stage) for stage in base.stages] == [RelativeMotion] * STAGES
+            stages, rounds = (1, ROUNDS) if "recurrent" in name else (STAGES, 1)
+            assert [type(stage) for stage in base.stages] == [RelativeMotion] * stages
+            assert base.rounds == rounds
     position, velocity = torch.zeros(1, 5, 3), torch.zeros(1, 5, 3)
     position[0, 1, 0], velocity[0, 1], velocity[0, 2, 1] = 2.0, torch.tensor([3.0, 4.0, 0.0]), 1.0
     charges, squares = torch.full((1, 5, 5), -1.0), (position.unsqueeze(1) - position.unsqueeze(2)).square().sum(-1)
@@ -174,7 +178,8 @@ def test_some_bases_read_how_pairs_move() -> None:
     torch.testing.assert_close(seen[2][0, 0, 2], torch.tensor([-1.0, 0.0, near, -near, 0.0, 1.0]))
 
 
-def test_each_stage_reads_particles_as_the_one_before_left_them() -> None:
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_each_stage_reads_particles_as_the_one_before_left_them(rounds: int) -> None:
     """Free particles, by hand: every stage moves them by half their velocity, and doubles it."""
     seen: list[list[torch.Tensor]] = []
 
@@ -184,7 +189,8 @@ def test_each_stage_reads_particles_as_the_one_before_left_them() -> None:
             return torch.cat([inputs[1] / 2, inputs[1]], -1)
 
     position, velocity, pairs = EXAMPLES.take(slice(0, 2)).inputs
-    moved = Stages([Stage(), Stage(), Stage()])(position, velocity, pairs)
+    once = Stages([Stage(), Stage(), Stage()])
+    moved = (once if rounds == 1 else Stages([Stage()], rounds))(position, velocity, pairs)
     torch.testing.assert_close(moved, (0.5 + 1 + 2) * velocity)
     for inputs, steps, factor in zip(seen, (0, 0.5, 1.5), (1, 2, 4), strict=True):
         here = position + steps * velocity
@@ -207,7 +213,7 @@ def test_draws_are_those_of_the_paper() -> None:
     for recipe in NAMES.values():
         model = recipe.build(recipe.settings)
         single = recipe.name.endswith(("canonical", "fa"))
-        training = 1 if recipe.name.endswith("-best") or "staged" in recipe.name else 20
+        training = 1 if recipe.name.endswith("-best") or any(base in recipe.name for base in STAGED) else 20
         assert (model.samples, model.eval_samples) == ((1, 1) if single else (training, 20))
         draws = (20, (200,)) if "gnn" in recipe.name and "egnn" not in recipe.name else (200, (20,))
         assert (recipe.settings.test_samples, recipe.settings.also_test_samples) == draws

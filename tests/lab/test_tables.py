@@ -26,7 +26,7 @@ BESIDES = {f"{task}/gin-id-ps-fixed-noise" for task in ("exp", "graph8c", "exp-c
 BESIDES |= {f"{task}/{kind}-sum" for task in ("exp", "graph8c") for kind in ("gin", "gcn")}
 BESIDES |= {"nbody/transformer-fa", "nbody/transformer-from-haar", "nbody/gnn-from-haar", "nbody/gnn-ps-best"}
 BESIDES |= {f"nbody/{base}-{method}-motion" for base in ("transformer", "gnn") for method in ("ga", "ps")}
-BESIDES |= {f"nbody/staged-gnn-{method}" for method in ("ga", "ps")}
+BESIDES |= {f"nbody/{base}-gnn-{method}" for base in ("staged", "recurrent") for method in ("ga", "ps")}
 BESIDES |= {
     f"acetylacetone/transformer-{method}" for method in ("augmented", "ga", "fa", "canonical", "ps", "quadrature")
 }

@@ -22,7 +22,7 @@ BY_TASK: dict[str, tuple[str, ...]] = {
     "exp": (*GRAPHS, "gin-sum", "gcn-sum"),
     "nbody": (
         *(f"{base}-{method}" for base in ("transformer", "gnn") for method in PARTICLES),
-        *("gnn-ps-best", "staged-gnn-ga", "staged-gnn-ps", "egnn"),
+        *("gnn-ps-best", "staged-gnn-ga", "staged-gnn-ps", "recurrent-gnn-ga", "recurrent-gnn-ps", "egnn"),
     ),
     "pattern": (*(f"{base}-{method}" for base in VITS for method in METHODS), *(f"{base}-ps" for base in TEXTS)),
     "peptides-func": MOLECULES,

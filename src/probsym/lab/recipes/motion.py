@@ -41,17 +41,17 @@ class Stages(nn.Module):
     """Displacements in several stages, as a solver of differential equations takes steps.
 
     The base of each stage says how positions and velocities change, (batch, n, 6), and reads the system as the stages
-    before have left it, distances too.
+    before have left it, distances too. All stages are gone through `rounds` times.
     """
 
-    def __init__(self, stages: Iterable[nn.Module]) -> None:
+    def __init__(self, stages: Iterable[nn.Module], rounds: int = 1) -> None:
         super().__init__()
-        self.stages = nn.ModuleList(stages)
+        self.stages, self.rounds = nn.ModuleList(stages), rounds
 
     def forward(self, position: Tensor, velocity: Tensor, pairs: Tensor) -> Tensor:
         """How far the particles move in all stages together, (batch, n, 3)."""
         start, charges = position, pairs[..., 0]
-        for stage in self.stages:
+        for stage in [*self.stages] * self.rounds:
             moves, pushes = stage(position, velocity, pairs_of(charges, position)).chunk(2, -1)
             position, velocity = position + moves, velocity + pushes
         return position - start

@@ -28,7 +28,7 @@ from probsym.signature import Signature
 T = TypeVar("T")
 ITEMS, DIMENSIONS = 5, 3
 ARRAYS, WITH_MOTION = "n 3, n 3, n n 2 -> n 3", "n 3, n 3, n n 6 -> n 3"
-STAGES = 4
+STAGES, ROUNDS = 4, 8
 VECTOR_NEURONS = 64
 """Their width as published, with 6,897 parameters: the appendix says "around 7k", but also 96, which has 15,473."""
 SETTINGS = Settings(
@@ -152,12 +152,12 @@ def _gnn(settings: Settings, method: str, motion: bool = False) -> nn.Module:
     return _over_motions(RelativeMotion(base) if motion else base, settings, method, residual=0 if motion else None)
 
 
-def _staged_gnn(settings: Settings, method: str) -> nn.Module:
-    """As many layers as the other GNN has, each a small GNN of its own, between which the particles move."""
+def _staged_gnn(settings: Settings, method: str, stages: int, rounds: int) -> nn.Module:
+    """GNNs of one layer between which the particles move."""
     layers = [
-        bases.GNN("n 3, n 3, n n 6 -> n 6", width=60, layers=1, dropout=settings.base_dropout) for _ in range(STAGES)
+        bases.GNN("n 3, n 3, n n 6 -> n 6", width=60, layers=1, dropout=settings.base_dropout) for _ in range(stages)
     ]
-    return _over_motions(Stages(map(RelativeMotion, layers)), settings, method, residual=0)
+    return _over_motions(Stages(map(RelativeMotion, layers), rounds), settings, method, residual=0)
 
 
 def _over_motions(base: nn.Module, settings: Settings, method: str, residual: int | None) -> nn.Module:
@@ -184,7 +184,12 @@ def _egnn(settings: Settings) -> nn.Module:
 
 METHODS = ("ga", "fa", "canonical", "ps", "from-haar")
 READING_MOTION = ("ga", "ps")
-"""Methods with a second row, which the paper has not: their base reads relative motion."""
+"""Methods with further rows, which the paper has not: their base reads relative motion."""
+STAGED = {
+    "staged-gnn": partial(_staged_gnn, stages=STAGES, rounds=1),
+    "recurrent-gnn": partial(_staged_gnn, stages=1, rounds=ROUNDS),
+}
+"""As many layers as the other GNN has, each a stage; or one that is applied again and again."""
 RECIPES = [
     Recipe(f"nbody/{base}-{method}{ending}", NBody, partial(build, method=method, motion=bool(ending)), settings)
     for base, build, settings in (("transformer", _transformer, SETTINGS), ("gnn", _gnn, GNN_SETTINGS))
@@ -194,7 +199,8 @@ RECIPES = [
 RECIPES += [
     Recipe("nbody/gnn-ps-best", NBody, partial(_gnn, method="ps", motion=True), BEST_SETTINGS),
     *(
-        Recipe(f"nbody/staged-gnn-{method}", NBody, partial(_staged_gnn, method=method), BEST_SETTINGS)
+        Recipe(f"nbody/{base}-{method}", NBody, partial(build, method=method), BEST_SETTINGS)
+        for base, build in STAGED.items()
         for method in READING_MOTION
     ),
     Recipe("nbody/egnn", NBody, _egnn, SETTINGS),
