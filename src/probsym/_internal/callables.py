@@ -26,12 +26,13 @@ def check_callable(value: object, what: str) -> None:
 
 
 def class_in_words(value: object) -> str:
-    """The class of a value, for messages; of a class, which one it is itself.
+    """The class of a value, for messages; of a class, how to make an object of it.
 
     >>> class_in_words(nn.ReLU()), class_in_words(nn.ReLU)
-    ('ReLU', 'the class ReLU')
+    ('ReLU', 'the class ReLU: write ReLU(...)')
     """
-    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    name = value.__name__ if isinstance(value, type) else type(value).__name__
+    return f"the class {name}: write {name}(...)" if isinstance(value, type) else name
 
 
 def takes_mask(function: Callable[..., Any], *, given: bool = True, name: str | None = None) -> bool:

@@ -30,8 +30,6 @@ def as_reads(reads: Sequence[int] | None) -> tuple[int, ...] | None:
 
 def check_net(net: Callable[..., Any], signature: Signature, reads: Sequence[int], extra: int = 0) -> None:
     """Refuse a net that cannot be called with the inputs it reads, and `extra` ones before them, or lacks features."""
-    if isinstance(net, type):
-        raise SignatureError(f"Expected a net (got the class {net.__name__}: write {net.__name__}(...))")
     terms = [signature.inputs[number] for number in reads]
     if not takes(net, extra + len(terms)):
         listing = ", ".join(f"'{term}'" for term in terms)

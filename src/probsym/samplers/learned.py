@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from probsym._internal.callables import takes_mask
+from probsym._internal.callables import check_callable, takes_mask
 from probsym.errors import DtypeError, GroupError, RangeError, SignatureError
 from probsym.ops.argument_checks import check_tau
 from probsym.ops.counter_rng import counter_normal, counter_uniform
@@ -73,6 +73,7 @@ class Learned(Sampler):
         if not 0 <= noise < float("inf"):
             raise RangeError(f"Expected noise to be finite and 0 or more (got {noise})")
         check_tau(tau)
+        check_callable(net, "net")
         self.net, self.eta, self.tau = net, float(noise), float(tau)
         self.reads = as_reads(reads)
         self.fixed_noise, self.seed, self.input_gradient = fixed_noise, seed, input_gradient
