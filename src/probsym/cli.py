@@ -250,7 +250,7 @@ def show_table(
     number: Annotated[int, typer.Argument(help="Number in the paper: 1, 2, 3, 4, 7 or 8.")],
     results: Results = Path("results"),
     set: Annotated[
-        list[str] | None, typer.Option(help="key=value: runs with exactly these settings changed, as epochs=1000.")
+        list[str] | None, typer.Option(help="key=value: runs with exactly these settings changed, such as samples=5.")
     ] = None,
 ) -> None:
     """Print a table of the paper with our numbers beside it."""
