@@ -85,7 +85,7 @@ def train(
     precision: Precision = "32-true",
     compile: Annotated[bool, typer.Option(help="Compile the forward pass.")] = False,
     capture: Annotated[bool, typer.Option(help="Run whole steps as CUDA graphs.")] = False,
-    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between; 0 for every step.")] = 60.0,
+    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints; 0: every step.")] = 60.0,
     keep_every: Annotated[
         int | None,
         typer.Option(min=1, help="Save weights in RUN/weights every so many epochs, and after the last."),
@@ -162,7 +162,7 @@ def analyse(
 ) -> None:
     """Analyse trained runs: how errors, variances and distributions depend on draws, epochs or moved inputs.
 
-    Not every analysis has a use for all of examples, samples, repeats and seed: what it would not use is refused.
+    Of --examples, --samples, --repeats and --seed, those that an analysis does not use are refused.
     """
     from probsym.lab.analyses import ANALYSES, STUDIES, questions_for, questions_of
     from probsym.lab.analyses.analysis import analysis_path, study, write_analysis
@@ -250,7 +250,7 @@ def show_table(
     number: Annotated[int, typer.Argument(help="Number in the paper: 1, 2, 3, 4, 7 or 8.")],
     results: Results = Path("results"),
     set: Annotated[
-        list[str] | None, typer.Option(help="key=value: runs with exactly these settings changed, as epochs=1000.")
+        list[str] | None, typer.Option(help="key=value: runs with exactly these settings changed, such as samples=5.")
     ] = None,
 ) -> None:
     """Print a table of the paper with our numbers beside it."""

@@ -38,11 +38,11 @@ class RangeError(ProbsymError, ValueError):
 
 
 class DerivativeError(ProbsymError, RuntimeError):
-    """A derivative was asked for that is not there."""
+    """This derivative is not implemented."""
 
 
 class TracingError(ProbsymError, RuntimeError):
-    """An export or a vmap was asked for what depends on the numbers that come in, or has no place in the format."""
+    """This cannot be exported or mapped: it depends on the values of the inputs, or the format has no such thing."""
 
 
 class RankError(ProbsymError, ArithmeticError):
@@ -62,7 +62,7 @@ class DependencyError(ProbsymError, ImportError):
 
 
 class DataError(ProbsymError, FileNotFoundError):
-    """A file of data is nowhere to be found, or is not the file that it should be."""
+    """A data file is missing, or is not the expected file."""
 
 
 class WriteError(ProbsymError, OSError):
@@ -81,4 +81,4 @@ class Stopped(ProbsymError, InterruptedError):  # noqa: N818, nothing went wrong
 
 
 class RunError(ProbsymError, RuntimeError):
-    """A run cannot start, go on or be read: something stands in its way, or is missing."""
+    """A run cannot start, continue or be read."""

@@ -19,8 +19,9 @@ class ModelCalculator(AveragedCalculator):
     """A calculator from a symmetrized energy model of types and positions; forces and stress are its derivatives.
 
     The model's signature has one output, the energy, and as inputs what `encode` makes of the atomic numbers, the
-    positions, and for periodic atoms the cell: "n c, n d:point -> " or "n c, n d:point, k d -> ". Stress is there if it
-    reads the cell: what it does at its boundaries is up to it. `results` also has `energy_std` over the draws.
+    positions, and for periodic atoms the cell: "n c, n d:point -> " or "n c, n d:point, k d -> ". There is a stress if
+    the model reads the cell; how to treat periodic boundaries is left to the model. `results` also has `energy_std`
+    over the draws.
 
     The random numbers depend only on the seed and are the same at all positions, so the forces are conservative
     wherever the energy does not jump; with `seed=None` they are redrawn for every configuration.
@@ -30,7 +31,7 @@ class ModelCalculator(AveragedCalculator):
         model: the model, which is put into evaluation mode.
         encode: makes the first input, (n, ...), of the atomic numbers, int64 (n,); these themselves if None. Numbers
             that are not whole get the dtype of the model's parameters.
-        references: energies by atomic number that are added, as many as there are such atoms.
+        references: energies by atomic number, added once for every atom of that kind.
         seed: of the draws.
     """
 

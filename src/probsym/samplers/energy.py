@@ -39,8 +39,8 @@ class Energy(Sampler):
     energy's parameters get a gradient.
 
     Energies that differ by less than 1e-5 of the largest finite one, 1e-10 in float64, are equal up to rounding. So
-    forbid an element with an infinite energy rather than with a large one. On the CPU, energies without a finite least
-    one are refused, also with `check_finite = False`.
+    forbid an element with an infinite energy rather than with a large one. On the CPU, energies without a finite
+    minimum are refused, even with `check_finite = False`.
 
     Args:
         energy: any module or function. It receives all inputs, moved, as (rows, ...), real items first, and a `mask`

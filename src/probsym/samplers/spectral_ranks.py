@@ -11,8 +11,8 @@ from probsym.ops.ranks import lexicographic_ranks
 def spectral_ranks(adjacency: Tensor, mask: Tensor | None = None) -> Tensor:
     """The rank of every node in the order that the "laplacian" frame gives a graph, (B, n); equal where it ties.
 
-    adjacency is (B, n, n), symmetric, mask booleans (B, n). With the ranks as an input of its own, their negatives for
-    the same order, a frame of kind "sort" is the same frame, and eigenvectors are computed once a graph.
+    adjacency is (B, n, n), symmetric, mask booleans (B, n). To compute eigenvectors only once for each graph, give the
+    model the ranks as an input, negated to keep the order, and use a frame of kind "sort": it is the same frame.
 
     >>> path = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]])
     >>> ranks = spectral_ranks(path)[0]

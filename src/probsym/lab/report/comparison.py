@@ -19,11 +19,11 @@ BEHIND = Mark("behind", "▽", "worse from one seed")
 MARKS = (BETTER, WORSE, NOISE, SAME, AHEAD, BEHIND)
 
 LEGEND = (
-    "▲ better than the paper, ▼ worse, = the same; ≈ cannot be told apart: the paper's number lies where one more run "
-    "of ours would be expected, at 95 %. That is far for few seeds: 16 of their deviations to either side for two "
-    "seeds, 5 for three, 2.4 for ten; the page has it as a number with every ≈. △ and ▽ are better and worse from a "
-    "single seed, whose noise is not known; ≈ is then said if the paper's number is within two deviations of repeated "
-    "evaluations of that run. Runs with changed settings are not compared."
+    "▲ better than the paper, ▼ worse, = the same. ≈ cannot be told apart: the paper's number lies in the 95 % "
+    "prediction interval for one more run of ours. With few seeds this interval is wide: 16 standard deviations over "
+    "the seeds to either side for two seeds, 5 for three, 2.4 for ten. Every ≈ states its interval. △ better and ▽ "
+    "worse, from a single seed, so the noise between seeds is not known; here ≈ means that the paper's number is "
+    "within two standard deviations of repeated evaluations of that run. Runs with changed settings are not compared."
 )
 
 
