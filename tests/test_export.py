@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from probsym import Symmetrized, bases, export, groups, samplers
+from probsym import Symmetrized, bases, export, groups, nets, samplers
 from probsym.errors import DependencyError, TracingError
 from tests.symmetrized_cases import IN_CI
 
@@ -40,6 +40,15 @@ def test_an_example_of_one_item_does() -> None:
     model, x = first_item(), torch.randn(6, 5, 2)
     program = export.program(model, x[:1], noise=model.noise(x[:1])).module()
     noise = model.noise(x)
+    torch.testing.assert_close(program(x, noise=noise.named()), model(x, noise=noise))
+
+
+def test_elements_that_act_on_several_axes_of_the_batch_at_once() -> None:
+    octahedral, x = groups.Octahedral(), torch.randn(5, 4, 3)
+    sampler = samplers.Canonical(nets.Lifted(lambda rows: rows[:, 0, 0], octahedral))
+    model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": octahedral}, sampler).eval()
+    noise = model.noise(x)
+    program = export.program(model, x[:2], noise=noise.rows(0, 2)).module()
     torch.testing.assert_close(program(x, noise=noise.named()), model(x, noise=noise))
 
 

@@ -1,5 +1,7 @@
 """Matrices as elements: their product, and how they act on an axis."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -25,6 +27,6 @@ def act_by_matrix(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
     batch, d = matrix.dim() - 2, x.shape[axis]
     rows = x.movedim(axis, -1)
     dtype = at_least_float32(torch.promote_types(matrix.dtype, x.dtype))
-    flat = rows.reshape(*x.shape[:batch], rows.shape[batch:-1].numel(), d)
+    flat = rows.reshape(*x.shape[:batch], math.prod(rows.shape[batch:-1]), d)
     moved = matmul(flat.to(dtype), matrix.mT.to(dtype))
     return moved.reshape(*matrix.shape[:batch], *rows.shape[batch:]).movedim(-1, axis).to(x.dtype)
