@@ -359,6 +359,13 @@ def test_quasi_is_better_over_groups(group):
     assert quasi < 0.8 * free
 
 
+def test_quasi_spreads_a_finite_group_beside_a_mask():
+    model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"n": groups.S(), "d": groups.C(4)})
+    mask = torch.tensor([[True, True, False], [True, False, True]])
+    drawn = model.estimate(torch.randn(2, 3, 2), mask=mask, samples=8, coupling="quasi", generator=seeded()).elements
+    assert [row.bincount().tolist() for row in drawn["d"]] == [[2] * 4] * 2
+
+
 def test_quasi_counts_every_random_number():
     model, x = on_sets(), torch.zeros(1, 10, 2120)
     model.noise(x[..., :2119], samples=1, coupling="quasi")  # 21190 of the noise, 10 for ties

@@ -87,7 +87,9 @@ def _real(batch: Batch, shapes: Sequence[tuple[int, ...]], names: Sequence[tuple
     whole = torch.ones((), dtype=torch.bool, device=batch.device)
     return torch.cat(
         [
-            (whole if real is None else real).expand(batch.count, *shape).flatten(1)
+            (whole if real is None else real)
+            .expand(batch.count, *shape)
+            .reshape(batch.count, torch.Size(shape).numel())
             for real, shape in zip(masks, shapes, strict=True)
         ],
         1,
