@@ -88,6 +88,42 @@ def test_products_are_rules_of_all_combinations() -> None:
     assert testing.assert_equivariant(made, x).error < 1e-12
 
 
+class Cyclic(groups.Finite):
+    """Shifts of a few places; all print alike, and elements of unequal number do not compose."""
+
+    kinds = frozenset({"plain"})
+    order = 0
+
+    def __init__(self, places: int) -> None:
+        self.order = places
+
+    def __repr__(self) -> str:
+        return "Cyclic()"
+
+    def axis_size(self, kind: str = "plain") -> int:
+        return self.order
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        assert g.shape == h.shape
+        return (g + h) % self.order
+
+    def inverses(self, device: torch.device | None = None) -> Tensor:
+        return -self.elements(device=device) % self.order
+
+    def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        return torch.eye(self.order, dtype=dtype)[(torch.arange(self.order) - g.unsqueeze(-1)) % self.order]
+
+
+@pytest.mark.parametrize("random", [True, False])
+def test_groups_that_print_alike_have_rules_of_their_own(random: bool) -> None:
+    x = torch.arange(12.0).view(1, 3, 4)
+    made = Symmetrized(
+        lambda x: x[:, 0, 0] ** 2, "a b -> ", {"a": Cyclic(3), "b": Cyclic(4)}, samplers.Quadrature(2, random=random)
+    )
+    assert made.estimate(x).samples == 12
+    torch.testing.assert_close(made(x), x.square().mean((1, 2)))
+
+
 def test_without_groups_there_is_one_element() -> None:
     x = torch.randn(2, 3)
     for sampler in (samplers.Quadrature(3), samplers.Energy(lambda x: x[:, 0], elements=4)):

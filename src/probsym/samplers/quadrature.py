@@ -13,7 +13,7 @@ from probsym.ops.transforms import traced
 from probsym.samplers.base import Sampler
 from probsym.samplers.batch import Batch
 from probsym.samplers.draw import Draw
-from probsym.samplers.noise import Noise, haar_elements, no_noise
+from probsym.samplers.noise import Noise, expanded, haar_elements, no_noise
 from probsym.signature import Signature
 
 
@@ -49,13 +49,13 @@ class Quadrature(Sampler):
             raise RangeError(f"Expected limit to be 1 or more (got {limit})")
         self.degree, self.random, self.limit = degree, random, limit
         self.draws_elements = random
-        self._rules: dict[str, tuple[Tensor, Tensor]] = {}  # by the group's name: made once, since Lebedev's take long
+        self._rules: list[tuple[Group, tuple[Tensor, Tensor]]] = []  # made once, since Lebedev's take long
 
     def extra_repr(self) -> str:
         return f"degree={self.degree}, random={self.random}"
 
     def check(self, signature: Signature) -> None:
-        count = math.prod(len(self._rule(group.linear, torch.device("cpu"))[1]) for group in signature.groups.values())
+        count = math.prod(len(self._rule(group, torch.device("cpu"))[1]) for group in signature.groups.values())
         if count > self.limit:
             raise GroupError(f"Expected at most {self.limit} elements in a rule of degree {self.degree} (got {count})")
 
@@ -66,7 +66,7 @@ class Quadrature(Sampler):
         return haar_elements(batch, 1, generator) if self.random else no_noise()
 
     def forward(self, batch: Batch, noise: Noise) -> Draw:
-        rules = {key: self._rule(group, batch.device) for key, group in batch.groups.items()}
+        rules = {key: self._rule(group, batch.device) for key, group in batch.signature.groups.items()}
         total = math.prod([len(weights) for _, weights in rules.values()])
         elements, weights, repeats = {}, torch.ones(1, total, dtype=batch.dtype, device=batch.device), 1
         for key, (listed, share) in rules.items():  # the product: the first axis slowest
@@ -74,16 +74,16 @@ class Quadrature(Sampler):
             place = torch.arange(total, device=batch.device) // (total // repeats) % len(share)
             q = listed[place].unsqueeze(0)
             q = (q.to(batch.dtype) if q.is_floating_point() else q).expand(batch.count, *q.shape[1:])
-            elements[key] = group.compose(noise.elements[key], q) if self.random else q
+            elements[key] = group.compose(expanded(noise.elements[key], q), q) if self.random else q
             weights = weights * share.to(batch.dtype)[place]
         carriers = {key: batch.groups[key].carrier(g) for key, g in elements.items()}
         return Draw(total, elements, carriers, weights.expand(batch.count, -1)).estimated(batch)
 
     def _rule(self, group: Group, device: torch.device) -> tuple[Tensor, Tensor]:
         """Elements and weights on a device, where they stay for the next call: a CUDA graph cannot move them there."""
-        name = repr(group)
-        listed, share = self._rules.get(name) or group.quadrature(self.degree)
+        known = next((rule for other, rule in self._rules if other is group), None)  # groups may print alike
+        listed, share = known or group.linear.quadrature(self.degree)
         rule = listed.to(device), share.to(device)
         if not traced():
-            self._rules[name] = rule
+            self._rules = [*((other, rule) for other, rule in self._rules if other is not group), (group, rule)]
         return rule
