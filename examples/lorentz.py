@@ -9,7 +9,6 @@ nothing can be averaged over it, and ``Haar`` says so. But a net can choose a fr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 import matplotlib.pyplot as plt
 import torch
@@ -106,13 +105,6 @@ class Lorentz(groups.Group):
             shares = columns.mT @ (metric.unsqueeze(-1) * vector) * metric[: columns.shape[-1]].unsqueeze(-1)
             vector = vector - columns @ shares
         return vector, (metric.unsqueeze(-1) * vector.square()).sum(-2, keepdim=True)
-
-    def haar(self, *_: object, **__: object) -> NoReturn:
-        raise GroupError(f"Expected a compact group, which has a uniform law (got {self!r})")
-
-    def random(self, batch: Sequence[int] = (), **options: object) -> Tensor:
-        """Elements to test with."""
-        return self.project(self.features(batch, **options))
 
     def contains(self, g: Tensor) -> Tensor:
         off = (self.compose(self.inverse(g), g) - self.identity(dtype=g.dtype)).abs().amax((-2, -1))

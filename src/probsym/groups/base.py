@@ -46,12 +46,15 @@ class Group(ABC):
     - `quadrature`: a weighted quadrature rule over the group;
     - `renames`, `renaming`: where each item goes, so that arrays over pairs may be given as lists of edges;
     - `linear`, `linear_part`, `translation`, `with_translation`: translations, which act about a centroid.
+
+    A verb that draws, such as `haar`, takes its numbers from `ops.random_numbers.random_numbers`, which also follows
+    the `seed` of a call.
     """
 
     finite: ClassVar[bool] = False
     """Whether it has finitely many elements on an axis of given size."""
     compact: ClassVar[bool] = True
-    """Whether it has a uniform distribution. If not, `haar` documents what it draws instead, or raises an error."""
+    """Whether it has a uniform distribution. If not, `haar` raises an error, unless it documents what it draws."""
     feature_field: ClassVar[str | None] = None
     """The field of `nets.Features` that names an element: "scores", "vectors", "logits", or a name of its own."""
     compares_features: ClassVar[bool] = False
@@ -207,6 +210,8 @@ class Group(ABC):
         These are projections of random features. The law of the features is invariant and `project` is equivariant,
         so the law of the elements is invariant too, and the Haar measure is the only such law.
         """
+        if not self.compact:
+            raise GroupError(f"Expected a compact group, which has a uniform law (got {self!r})")
         if self.feature_field is None and self.finite:
             listed = self.elements(size=size, device=device)
             u = random_numbers(batch, normal=False, dtype=torch.float64, device=device, generator=generator)
@@ -218,11 +223,12 @@ class Group(ABC):
         return self.project(draw(), noise=draw())
 
     def random(self, batch: Sequence[int] = (), **options: Any) -> Tensor:
-        """Random elements for tests: uniform, with a random translation if the group has translations.
+        """Random elements for tests: uniform, with a random translation if the group has translations; projections of
+        random features if it is not compact.
 
         The options are those of `haar`.
         """
-        return self.haar(batch, **options)
+        return self.haar(batch, **options) if self.compact else self.project(self.features(batch, **options))
 
     def cardinality(self, size: int | None = None) -> int:
         """How many elements a finite group has."""
