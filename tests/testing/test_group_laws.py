@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from probsym.groups import SE, SO, C, D, E, O, S
-from probsym.ops import gram_schmidt, take
+from probsym.ops import Order, gram_schmidt, take
 from probsym.testing import assert_group_laws
 
 
@@ -26,6 +26,10 @@ def act_as(group, change):
 def drawn_by(group, **verbs):
     """`group` with broken verbs, whose Haar samples are those of the sound one."""
     return broken(group, haar=lambda self, batch=(), **options: group.haar(batch, **options), **verbs)
+
+
+def tilted(features):
+    return gram_schmidt(features + torch.eye(3, dtype=features.dtype))
 
 
 def on_first(group, g, x, axis, kind):
@@ -238,6 +242,57 @@ MUTANTS = {
         {"size": 6, "mask": MASK},
         "masked project puts real items first",
     ),
+    "choose gives the inverse to act": (
+        broken(O(3), choose=lambda self, z, noise=None, **_: (O(3).project(z, noise=noise), O(3).project(z).mT)),
+        {},
+        "what choose gives acts as its element on axial",
+    ),
+    "the weights of choose are those of the inverse": (
+        broken(
+            C(5),
+            straight_through=lambda self, z, **options: C(5).straight_through(z, **options)[
+                ..., C(5).inverse(torch.arange(5))
+            ],
+        ),
+        {},
+        "what choose gives acts as its element on axial",
+    ),
+    "an order in place of S is inverted": (
+        broken(S(), carrier=lambda self, g, mask=None: Order(self.inverse(g), mask)),
+        {"size": 6},
+        "what carrier gives acts as its element on plain",
+    ),
+    "haar of O prefers a side": (
+        broken(O(3), haar=lambda self, batch=(), **options: tilted(O(3).features(batch, **options))),
+        {},
+        "haar samples are uniform",
+    ),
+    "haar of O does not reflect": (
+        broken(O(3), haar=lambda self, batch=(), **options: SO(3).haar(batch, **options)),
+        {},
+        "haar samples are uniform",
+    ),
+    "haar of D does not reflect": (
+        broken(D(5), haar=lambda self, batch=(), **options: C(5).haar(batch, **options)),
+        {},
+        "haar samples are uniform",
+    ),
+    "features of O prefer a side": (
+        drawn_by(O(3), features=lambda self, batch=(), **options: tilted(O(3).features(batch, **options))),
+        {},
+        "projected features are uniform",
+    ),
+    "features of O are positive": (drawn_by(O(3), compares_features=True), {}, "projected features are uniform"),
+    "from_uniform spreads angles unevenly": (
+        broken(O(3), from_uniform=lambda self, u, dtype, noise=None, mask=None: gram_schmidt(u.to(dtype), noise)),
+        {},
+        "from_uniform gives uniform elements",
+    ),
+    "from_uniform leaves the group": (
+        broken(C(5), from_uniform=lambda self, u, dtype, noise=None, mask=None: (u * 6).long()),
+        {},
+        "from_uniform gives elements",
+    ),
     "renaming by the inverse": (
         broken(S(), renaming=lambda self, g: self.inverse(g)),
         {"size": 6},
@@ -345,3 +400,12 @@ def test_images_must_turn_the_way_that_the_matrix_says():
 
 def test_a_mask_without_real_items():
     assert_group_laws(S(), size=3, mask=torch.zeros(3, dtype=torch.bool))
+
+
+def test_elements_of_different_batches_need_not_compose():
+    def compose(self, g, h):
+        assert g.shape == h.shape
+        return S().compose(g, h)
+
+    for batch in [(), (4,), (2, 3)]:
+        assert_group_laws(broken(S(), compose=compose), size=4, batch=batch)

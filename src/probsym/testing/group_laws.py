@@ -9,11 +9,17 @@ from torch import Tensor
 
 from probsym.errors import DependencyError, GroupError
 from probsym.groups import Group
+from probsym.groups.base import Carrier
+from probsym.ops import Order
 
 SMOOTH = 0.05
 """What bilinear sampling may lose of smooth images, relative to the values, where a group is not exact on them."""
 SMALL = 720
 """Elements up to which all are listed and checked."""
+DRAWS, WAVES = 2000, 8
+"""Elements whose law is checked, and functions of them whose averages are."""
+STANDARD_ERRORS = 6.0
+"""How far averages of a right law may be from what they should be."""
 
 
 def assert_group_laws(
@@ -30,9 +36,11 @@ def assert_group_laws(
 
     It checks closure, associativity, identity and inverse; that on every kind of axis `act` is an action, is linear
     (affine on points) and agrees with `matrix`; that Haar samples are elements; that `project` returns elements and is
-    equivariant; that `elements` lists each element of a finite group once; that elements leave the laws in `noise_laws`
-    unchanged; that `opposite` is equivariant; that averages by a `quadrature` rule are invariant; that `renaming`
-    agrees with `act`; and that an element is determined by its linear part and translation.
+    equivariant; that what `choose` and `carrier` return acts as the element does; that `elements` lists each element of
+    a finite group once; that elements leave the laws in `noise_laws` unchanged; that `opposite` is equivariant; that
+    averages by a `quadrature` rule are invariant; that `renaming` agrees with `act`; that an element is determined by
+    its linear part and translation; and that 2000 elements from `haar`, from random features and from `from_uniform`
+    look uniform, if the group is compact.
 
     Args:
         group: any `Group`, including your own.
@@ -65,9 +73,11 @@ def assert_group_laws(
             laws.noise(kind)
     laws.renaming()
     laws.projection()
+    laws.carriers()
     laws.couplings()
     laws.quadrature()
     laws.translations()
+    laws.uniformity()
 
 
 @dataclass
@@ -86,6 +96,11 @@ class _Laws:
 
     def normal(self, *shape: int) -> Tensor:
         return torch.randn(*shape, dtype=self.dtype, generator=self.generator)
+
+    def features(self, batch: tuple[int, ...]) -> Tensor:
+        """Random ones, of the group without its translations."""
+        group = self.group.linear
+        return group.features(batch, size=self.size, dtype=self.dtype, generator=self.generator)
 
     def smooth(self, shape: tuple[int, ...]) -> Tensor:
         """Images of Gaussian spots, an eighth of the side in deviation, which end inside the disc."""
@@ -140,7 +155,7 @@ class _Laws:
         self.holds(
             "elements() lists elements, the identity first", group.contains(listed) & (listed[0] == identity).all()
         )
-        moved = group.compose(self.element()[(0,) * len(self.batch)], listed)
+        moved = group.compose(self.element()[(0,) * len(self.batch)].expand(listed.shape), listed)
         reached, wanted = (some.reshape(len(some), -1).unique(dim=0) for some in (moved, listed))
         self.same("elements() lists every element once", reached, wanted)
         self.holds("elements() repeats none", torch.tensor(len(wanted) == len(listed)))
@@ -223,9 +238,7 @@ class _Laws:
         if group.feature_field is None:
             return
         g = self.group.linear_part(self.element())
-        features, noise = (
-            group.features(self.batch, size=self.size, dtype=self.dtype, generator=self.generator) for _ in range(2)
-        )
+        features, noise = (self.features(self.batch) for _ in range(2))
         shape = tuple(features.shape[len(self.batch) :])
         if shape != group.feature_shape(self.size):
             raise AssertionError(f"{self.group!r} breaks 'features have feature_shape': {shape}")
@@ -238,6 +251,28 @@ class _Laws:
         if group.takes_mask and self.mask is not None:
             self.masked_projection(group, g, features, noise, self.mask)
 
+    def carriers(self) -> None:
+        """Whether what acts in an element's place acts as it does, in training too."""
+        group, g = self.group.linear, self.group.linear_part(self.element())
+        pairs: dict[str, tuple[Tensor, Carrier]] = {"carrier": (g, group.carrier(g))}
+        if group.feature_field is not None:
+            features, noise = (self.features(self.batch) for _ in range(2))
+            pairs["choose"] = group.choose(features.requires_grad_(), noise=noise)
+        for kind in sorted(group.kinds):
+            if kind == "grid" and self.size is None:
+                continue
+            axis, shape = self._place(kind)
+            x = self.normal(*shape)
+            for verb, (element, carrier) in pairs.items():
+                if isinstance(carrier, Order):
+                    assert isinstance(axis, int)
+                    moved, undone = carrier.unsort(x, axis), carrier.sort(x, axis)
+                else:
+                    moved, undone = (group.act(turn, x, axis, kind) for turn in (carrier, group.inverse(carrier)))
+                law = f"what {verb} gives acts as its element on {kind}"
+                self.same(law, moved.detach(), group.act(element.detach(), x, axis, kind))
+                self.same(law, undone.detach(), group.act(group.inverse(element.detach()), x, axis, kind))
+
     def couplings(self) -> None:
         """Whether what couplings draw are elements that follow every element, where the group has the verbs."""
         group = self.group.linear
@@ -248,10 +283,38 @@ class _Laws:
             return
         self.same("opposite(gh) = g opposite(h)", moved, group.compose(g, group.opposite(h)))
         self.holds("opposite gives elements", group.contains(group.opposite(g)))
+
+    def uniformity(self) -> None:
+        """Whether elements that should be uniform have a law that no element changes."""
+        group, count = self.group.linear, (DRAWS,)
+        if not group.compact:
+            return
+        haar = group.haar(count, size=self.size, dtype=self.dtype, generator=self.generator)
+        drawn, others = {"haar samples are uniform": haar}, haar
         if group.feature_field is not None:
-            numbers = (*self.batch, *group.uniform_shape(self.size))
-            u = torch.rand(numbers, dtype=torch.float64, generator=self.generator)
-            self.holds("from_uniform gives elements", group.contains(group.from_uniform(u, self.dtype)))
+            features, noise = (self.features(count) for _ in range(2))
+            u = torch.rand((*count, *group.uniform_shape(self.size)), dtype=torch.float64, generator=self.generator)
+            even = group.from_uniform(u, self.dtype, noise=noise)
+            self.holds("from_uniform gives elements", group.contains(even))
+            others = group.project(features, noise=noise)
+            drawn |= {"projected features are uniform": others, "from_uniform gives uniform elements": even}
+        elif group.finite:
+            others = group.elements(size=self.size)
+        for law, elements in drawn.items():
+            self.uniform(law, *(group.matrix(some, dtype=self.dtype) for some in (elements, others[-WAVES:])))
+
+    def uniform(self, law: str, drawn: Tensor, others: Tensor) -> None:
+        """Whether matrices that were drawn have on average the same sines and cosines of entries as others times them.
+
+        The others come from elsewhere where they can: those of a part of the group would not leave it.
+        """
+        waves = self.normal(WAVES, *drawn.shape[-2:]) / drawn.shape[-1] ** 0.5
+        here = torch.einsum("wij,nij->nw", waves, drawn)
+        there = torch.einsum("wij,oik,nkj->now", waves, others, drawn)
+        off = torch.stack([there.cos() - here.cos().unsqueeze(1), there.sin() - here.sin().unsqueeze(1)])
+        error = (off.mean(1).abs() / (off.std(1) / DRAWS**0.5 + self.tolerance)).max()
+        if not error < STANDARD_ERRORS:
+            raise AssertionError(f"{self.group!r} breaks '{law}': an average is off by {error:.0f} standard errors")
 
     def quadrature(self) -> None:
         """Whether a rule averages products of two entries as the group does: no element changes their averages."""
