@@ -30,6 +30,20 @@ class Unmoved(samplers.Haar):
         return noise
 
 
+class Upright(samplers.Haar):
+    """Weighs elements by how little they turn the axes of the room, and not of the points."""
+
+    def forward(self, batch, noise):
+        g = noise.elements["d"]
+        return Draw(g.shape[1], {"d": g}, {"d": g}, weights=torch.softmax(5 * g[..., 0, 0], 1))
+
+
+def test_weights_that_do_not_follow_the_input_are_noticed() -> None:
+    model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.SO(3)}, Upright(), samples=8)
+    with pytest.raises(AssertionError, match="in batch item"):
+        assert_equivariant(model, points())
+
+
 class ByPlace(samplers.Sampler):
     """Sorts by a score that depends on the place."""
 

@@ -43,6 +43,27 @@ class Lazy(samplers.Haar):
         return Draw(index.shape[1], {"n": index}, {"n": Order(index, batch.mask_of("n"))})
 
 
+class Weighing(samplers.Haar):
+    """Uniform orders, those with more weight that leave the first item where it is."""
+
+    def forward(self, batch, noise):
+        draw = super().forward(batch, noise)
+        return draw.weighted(1.0 + 9 * (draw.elements["n"][..., 0] == 0))
+
+
+class Once(Identity):
+    """One order, whatever the number of draws."""
+
+    def forward(self, batch, noise):
+        return super().forward(batch, noise).chunk(0, 1)
+
+
+@pytest.mark.parametrize("sampler", [Weighing(), Once()], ids=lambda sampler: type(sampler).__name__)
+def test_averages_are_compared_where_draws_alone_say_nothing(sampler: samplers.Sampler) -> None:
+    model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, sampler, samples=20)
+    assert equivariance_gap(model, inputs(batch=8), samples=20, generator=seeded(1)).p_value <= 0.01
+
+
 @pytest.mark.parametrize(("sampler", "samples"), [("Haar", 10), ("Haar", 50), ("Learned", 10)])
 def test_p_values_are_uniform_for_right_models(sampler: str, samples: int) -> None:
     with torch.random.fork_rng():

@@ -48,11 +48,11 @@ def assert_equivariant(
     Each item is moved by an element of its own. Batches of fewer than 16 items are moved several times, so that at
     least 16 elements are tried and one item is enough.
 
-    Samplers that list elements may list them in another order for g x, so for them the averages are compared. Draws
-    that rounding could change are counted and left out: two scores or logits are too close, or the vectors of a
-    rotation almost fail to span the space. A module is run in evaluation mode and without gradients of its parameters;
-    it may differentiate its inputs, as for forces. A model that is not a `Symmetrized` gets zeros at padding, and what
-    it returns there is ignored.
+    Weights of draws are compared too. Samplers that list elements may list them in another order for g x, so for them
+    the averages are compared. Draws that rounding could change are counted and left out: two scores or logits are too
+    close, or the vectors of a rotation almost fail to span the space. A module is run in evaluation mode and without
+    gradients of its parameters; it may differentiate its inputs, as for forces. A model that is not a `Symmetrized`
+    gets zeros at padding, and what it returns there is ignored.
 
     Args:
         model: a `Symmetrized`, or any other deterministic module or function.
@@ -128,7 +128,10 @@ def _compared(subject: Subject, here: Values, moved: Moved, noise: Noise | None,
     there = subject.values(moved.inputs, moved.mask, follows, index)
     unclear = here.unclear | there.unclear
     wanted, error, item = moved.outputs(here.outputs), 0.0, 0
-    for y, want in zip(there.outputs, wanted, strict=True):
+    pairs = list(zip(there.outputs, wanted, strict=True))
+    if here.weights is not None and there.weights is not None:
+        pairs.append((there.weights, here.weights))
+    for y, want in pairs:
         off = (y - want).abs().to(torch.float64)
         off = off.masked_fill(unclear.view(*unclear.shape, *(1 for _ in off.shape[2:])), 0)
         if off.numel() == 0:

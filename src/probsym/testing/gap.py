@@ -110,7 +110,8 @@ def _values(
     generator: torch.Generator | None,
     index: Tensor | None,
 ) -> list[Tensor]:
-    """Independent outputs (B, samples, ...); those of a sampler that lists elements come from copies of the batch."""
+    """Independent outputs (B, samples, ...). Those of a sampler that lists elements, or gives them weights or another
+    number, are averages for copies of the batch."""
     model = subject.model
     if model is None:
         calls = [subject.outputs(inputs, mask) for _ in range(samples)]
@@ -126,7 +127,8 @@ def _values(
             keep_values=True,
             coupling="independent",
         )
-        return as_list(estimate.values)
+        if estimate.weights is None and estimate.samples == samples:
+            return as_list(estimate.values)
 
     def copies(x: Tensor) -> Tensor:
         return x.repeat_interleave(samples, 0)

@@ -25,10 +25,11 @@ from probsym.testing.moved import as_list
 
 
 class Values(NamedTuple):
-    """Outputs (B, K, ...), and which of the draws (B, K) rounding may decide."""
+    """Outputs (B, K, ...), which of the draws (B, K) rounding may decide, and the weights (B, K), if there are any."""
 
     outputs: list[Tensor]
     unclear: Tensor
+    weights: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class Subject:
         estimate = self.model.estimate(*inputs, mask=mask, noise=noise, index=index, keep_values=True)
         if self.model.sampler.lists_elements:
             return _as_one_draw(as_list(estimate.mean))
-        return Values(as_list(estimate.values), unclear_draws(self.signature, estimate))
+        return Values(as_list(estimate.values), unclear_draws(self.signature, estimate), estimate.weights)
 
     def outputs(self, inputs: Sequence[Input], mask: Mask | None) -> list[Tensor]:
         """One call of what is no `Symmetrized`, which may return anything at padding: it is zero on the way in and out.
