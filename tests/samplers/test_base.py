@@ -62,6 +62,36 @@ UNFIT = {
         ShapeError,
         r"elements \(B, K, ...\) = \(4, 3\) for axis 'n' \(got \(4, 5\)\)",
     ),
+    "one carrier for all": (
+        lambda draw: replace(draw, carriers={"n": draw.elements["n"][:, :1]}),
+        ShapeError,
+        r"carriers \(B, K, ...\) = \(4, 3\) for axis 'n' \(got \(4, 1, 5\)\)",
+    ),
+    "one order for all": (
+        lambda draw: replace(draw, carriers={"n": draw.carriers["n"].chunk(0, 1)}),
+        ShapeError,
+        r"carriers \(B, K, ...\) = \(4, 3\) for axis 'n' \(got \(4, 1, 5\)\)",
+    ),
+    "exact": (
+        lambda draw: replace(draw, exact=torch.ones(4)),
+        ShapeError,
+        r"exact to be booleans \(4,\) in a draw \(got \(4,\), torch.float32\)",
+    ),
+    "dependent": (
+        lambda draw: replace(draw, dependent=torch.ones(4, 1, dtype=torch.bool)),
+        ShapeError,
+        r"dependent to be booleans \(4,\) in a draw \(got \(4, 1\), torch.bool\)",
+    ),
+    "no weight": (
+        lambda draw: replace(draw, weights=torch.tensor([[1.0], [0.0], [1.0], [1.0]]).expand(4, 3)),
+        NonFiniteError,
+        r"sum that is finite and not zero \(got 0.0 in item 1\)",
+    ),
+    "weights that are not numbers": (
+        lambda draw: replace(draw, weights=torch.full((4, 3), torch.nan)),
+        NonFiniteError,
+        r"sum that is finite and not zero \(got nan in item 0\)",
+    ),
     "weights": (
         lambda draw: replace(draw, weights=torch.ones(4)),
         ShapeError,
