@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import probsym
-from probsym import Symmetrized, groups, samplers, testing
+from probsym import Symmetrized, groups, nets, samplers, testing
 from probsym.errors import GroupError
 from probsym.groups.base import Axis
 from probsym.groups.element_checks import check_axis
@@ -229,3 +229,82 @@ def test_a_list_of_elements_is_enough_to_be_tested_enumerated_and_drawn() -> Non
     assert testing.assert_equivariant(model, x).error < 1e-12
     drawn = Symmetrized(model.base, "n -> n", {"n": Turns()}, samples=4000)
     torch.testing.assert_close(drawn(x), model(x), rtol=0, atol=0.2)
+
+
+@dataclass(frozen=True, repr=False)
+class Crystal(groups.Group):
+    """Rotations of a cube about any point: the number of a rotation and a translation, (*batch, 4)."""
+
+    compact = False
+    kinds = frozenset({"plain", "point"})
+    linear = groups.Octahedral()
+
+    def element_shape(self, size: int | None = None) -> tuple[int, ...]:
+        return (4,)
+
+    def axis_size(self, kind: str = "plain") -> int:
+        return 3
+
+    def linear_part(self, g: Tensor) -> Tensor:
+        return g[..., 0].long()
+
+    def translation(self, g: Tensor) -> Tensor:
+        return g[..., 1:]
+
+    def with_translation(self, g: Tensor, translation: Tensor) -> Tensor:
+        batch = torch.broadcast_shapes(g.shape, translation.shape[:-1])
+        return torch.cat([g.expand(batch).unsqueeze(-1), translation.expand(*batch, 3)], -1)
+
+    def identity(self, batch=(), *, size=None, dtype=None, device=None) -> Tensor:
+        return torch.zeros(*batch, 4, dtype=dtype, device=device)
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        q, r = self.linear_part(g), self.linear_part(h)
+        return self.with_translation(
+            self.linear.compose(q, r), self.linear.act(q, self.translation(h)) + self.translation(g)
+        )
+
+    def inverse(self, g: Tensor) -> Tensor:
+        q = self.linear.inverse(self.linear_part(g))
+        return self.with_translation(q, -self.linear.act(q, self.translation(g)))
+
+    def act(self, g: Tensor, x: Tensor, axis: Axis = -1, kind: str = "plain") -> Tensor:
+        y, t = self.linear.act(self.linear_part(g), x, axis), self.translation(g)
+        shape = [*t.shape[:-1], *(1 for _ in y.shape[t.dim() - 1 :])]
+        shape[axis] = 3
+        return y + t.view(shape).to(y.dtype) if kind == "point" else y
+
+    def contains(self, g: Tensor) -> Tensor:
+        return self.linear.contains(self.linear_part(g))
+
+    def matrix(self, g: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        q, t = self.linear.matrix(self.linear_part(g), dtype=dtype or g.dtype), self.translation(g).unsqueeze(-1)
+        last = torch.eye(4, dtype=q.dtype)[3:].expand(*g.shape[:-1], 1, 4)
+        return torch.cat([torch.cat([q, t.to(q.dtype)], -1), last], -2)
+
+    def random(self, batch=(), *, generator=None, **options) -> Tensor:
+        t = torch.randn(*batch, 3, dtype=options["dtype"], generator=generator)
+        return self.with_translation(self.linear.haar(batch, generator=generator), t)
+
+
+def second(x: Tensor) -> Tensor:
+    return x[..., 1, 0] + x[..., 2, 1].square()
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        samplers.Haar(),
+        samplers.Enumerate(),
+        samplers.Energy(second),
+        samplers.Quadrature(1),
+        samplers.Canonical(nets.Lifted(second, Crystal.linear)),
+        samplers.Learned(nets.Lifted(second, Crystal.linear)),
+    ],
+    ids=lambda sampler: type(sampler).__name__,
+)
+def test_where_a_group_translates_its_finite_part_is_served(sampler: samplers.Sampler) -> None:
+    testing.assert_group_laws(Crystal())
+    x = torch.randn(3, 4, 3, dtype=torch.float64)
+    model = Symmetrized(lambda x: x[:, 0] ** 2, "n d:point -> d:point", {"d": Crystal()}, sampler)
+    assert testing.assert_equivariant(model, x).error < 1e-9

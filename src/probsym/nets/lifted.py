@@ -66,8 +66,9 @@ class Lifted(RemembersArguments, nn.Module):
         """Find the axes that the group acts on in the only term; refuse if `axis` names others."""
         bound: dict[str, list[tuple[Axis, str]]] = {}
         for axis, place in (*terms[0].places(),) if len(terms) == 1 else ():
-            if groups.get(axis.key) == self.group:
-                bound.setdefault(axis.key, []).append((place, axis.kind))
+            if axis.key in groups and groups[axis.key].linear == self.group:
+                kind = "plain" if axis.kind == "point" else axis.kind  # points come about their centroid
+                bound.setdefault(axis.key, []).append((place, kind))
         if not bound:
             raise misread(type(self).__name__, f"one input with an axis bound to {self.group!r}", terms)
         fits = [tuple(places) for places in bound.values()]

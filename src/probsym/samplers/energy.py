@@ -73,7 +73,7 @@ class Energy(Sampler):
 
     def check(self, signature: Signature) -> None:
         for group in signature.groups.values():
-            if self.elements is None and not group.finite:
+            if self.elements is None and not group.linear.finite:
                 raise GroupError(f"Expected a finite group, or elements= as many as are to be weighed (got {group!r})")
 
     def noise(self, batch: Batch, draws: int, generator: torch.Generator | None = None, *, start: int = 0) -> Noise:

@@ -43,7 +43,7 @@ class Enumerate(Sampler):
 
     def check(self, signature: Signature) -> None:
         for group in signature.groups.values():
-            if not group.finite:  # of those that are, the inputs may say how many elements there are
+            if not group.linear.finite:  # of those that are, the inputs may say how many elements there are
                 group.cardinality()
 
     def read(self, signature: Signature) -> tuple[int, ...]:
