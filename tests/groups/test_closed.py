@@ -221,6 +221,16 @@ class Turns(groups.Group):
         return torch.stack([torch.arange(size), torch.full((size,), size)], -1)
 
 
+def test_a_finite_group_without_a_list_of_elements_names_the_verb() -> None:
+    class Unlisted(Turns):
+        elements = groups.Group.elements
+        cardinality = groups.Group.cardinality
+
+    for verb in ("elements", "cardinality"):
+        with pytest.raises(GroupError, match=rf"has the verb `{verb}` \(got Unlisted\(\)"):
+            getattr(Unlisted(), verb)()
+
+
 def test_a_list_of_elements_is_enough_to_be_tested_enumerated_and_drawn() -> None:
     testing.assert_group_laws(Turns(), size=5)
     x = torch.randn(3, 5, dtype=torch.float64)

@@ -734,7 +734,7 @@ ERRORS = {
     "no finite factor": (
         lambda: haar(groups.SO(4))[0](torch.ones(2, 4, 4), coupling="stratified"),
         errors.GroupError,
-        r"a finite group or rotations of at most 3 dimensions .*\(got SO\(4\)\)",
+        r"`stratifies`, such as a finite group or rotations of at most 3 dimensions, .*\(got SO\(4\)\)",
     ),
     "laws": (
         lambda: Symmetrized(first, "n c -> c", S, Weighted())(X, coupling="quasi"),

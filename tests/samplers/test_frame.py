@@ -531,6 +531,13 @@ def test_frames_are_the_same_with_either_solver(solid, group, permuted, dtype, m
 # malformed calls and corners
 
 
+class Quadrupoles(groups.SO):
+    """Rotations of five numbers, of which three vectors are no frame."""
+
+    def axis_size(self, kind="plain"):
+        return 5
+
+
 @pytest.mark.parametrize(
     ("signature", "bound", "options", "error", "message"),
     [
@@ -544,6 +551,13 @@ def test_frames_are_the_same_with_either_solver(solid, group, permuted, dtype, m
         ),
         ("n d -> ", {"n": groups.S(), "d": groups.D(3)}, {}, errors.GroupError, r"\(got S\(\), D\(3\)\)"),
         ("n c -> ", {}, {}, errors.GroupError, r"for a frame \(got none\)"),
+        (
+            "n d -> ",
+            {"d": Quadrupoles(3)},
+            {},
+            errors.GroupError,
+            r"elements of Quadrupoles\(3\) to be matrices of their axis, of size 5, .*\(got \(3, 3\)\)",
+        ),
         ("n c -> ", S, {"kind": "laplacian"}, errors.GroupError, r"kind 'sort' here \(got 'laplacian'\)"),
         ("n n -> ", S, {"kind": "pca"}, errors.GroupError, r"'laplacian' or 'colours' or 'sort' here \(got 'pca'\)"),
         ("n n -> ", S, {"kind": "sort"}, errors.SignatureError, r"Expected an input of 'n n ->' for a frame of kind"),

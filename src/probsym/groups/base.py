@@ -160,6 +160,8 @@ class Group(ABC):
     ) -> tuple[Tensor, Carrier]:
         """The element that the features determine, and what acts in its place so that the features get a gradient.
 
+        By default the element acts itself: if it is made of whole numbers, the features get none, and a net that
+        returns them is not trained.
         `tau` is the temperature of the straight-through gradient, for groups that use one.
         """
         g = self.project(features, noise=noise)
@@ -232,11 +234,11 @@ class Group(ABC):
 
     def cardinality(self, size: int | None = None) -> int:
         """How many elements a finite group has."""
-        raise GroupError(f"Expected a finite group (got {self!r}, whose elements cannot be listed)")
+        self._lists_none("cardinality")
 
     def elements(self, *, size: int | None = None, device: torch.device | None = None) -> Tensor:
         """All elements of a finite group, (cardinality, *shape), the identity first."""
-        raise GroupError(f"Expected a finite group (got {self!r}, whose elements cannot be listed)")
+        self._lists_none("elements")
 
     def among_real(self, listed: Tensor, mask: Tensor) -> Tensor:
         """Turn elements listed for m items into elements that put the at most m real items of each row first."""
@@ -299,6 +301,11 @@ class Group(ABC):
     def with_translation(self, g: Tensor, translation: Tensor) -> Tensor:
         """The element of the group with the given linear part and translation."""
         self._lacks("with_translation")
+
+    def _lists_none(self, verb: str) -> NoReturn:
+        if self.finite:
+            self._lacks(verb)
+        raise GroupError(f"Expected a finite group (got {self!r}, whose elements cannot be listed)")
 
     def _lacks(self, verb: str) -> NoReturn:
         raise GroupError(f"Expected a group that has the verb `{verb}` (got {self!r}, which has not)")

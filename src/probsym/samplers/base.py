@@ -112,7 +112,8 @@ class Sampler(RemembersArguments, nn.Module, ABC):
         if contents != wanted:
             raise SignatureError(
                 f"Expected noise for {wanted[0]} inputs, ties on {sorted(wanted[1])}, elements on {sorted(wanted[2])} "
-                f"(got {contents[0]}, {sorted(contents[1])}, {sorted(contents[2])})"
+                f"(got {contents[0]}, {sorted(contents[1])}, {sorted(contents[2])}; a sampler says which by "
+                f"`noise_terms`, `breaks_ties` and `draws_elements`)"
             )
         for tensor in noise.tensors():
             if tensor.shape[0] != batch.count:

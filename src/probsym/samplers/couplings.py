@@ -71,7 +71,8 @@ def check_coupling(name: str, sampler: Sampler, signature: Signature) -> str:
         if not any(group.linear.stratifies for group in groups):
             bound = ", ".join(repr(group) for group in groups) or "none"
             raise GroupError(
-                f"Expected a finite group or rotations of at most 3 dimensions for coupling 'stratified' (got {bound})"
+                f"Expected a group that `stratifies`, such as a finite group or rotations of at most 3 dimensions, for "
+                f"coupling 'stratified' (got {bound})"
             )
     elif name != INDEPENDENT:
         sampler.noise_laws(signature)

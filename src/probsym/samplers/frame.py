@@ -102,6 +102,14 @@ class Frame(Sampler):
         kind, _, d = self._plan(signature)
         if not self.read(signature):
             raise SignatureError(f"Expected an input of '{signature}' for a frame of kind {kind!r} (got none)")
+        if kind in ("pca", "pose") and d is not None:
+            group = signature.groups[d].linear
+            shape, size = group.element_shape(), group.axis_size()
+            if shape != (size, size):
+                raise GroupError(
+                    f"Expected elements of {group!r} to be matrices of their axis, of size {size}, for a frame of axes "
+                    f"(got {shape})"
+                )
         if self.weighted:
             size = None if d is None else signature.groups[d].linear.axis_size()
             if kind not in ("sort", "pca") or size not in (None, 2, 3):
@@ -160,7 +168,10 @@ class Frame(Sampler):
         alone = len(signs) == 1 == len(signature.groups)
         if not alone and (len(items) > 1 or len(turns) > 1 or not 0 < len(items) + len(turns) == len(signature.groups)):
             listing = ", ".join(repr(group) for group in signature.groups.values()) or "none"
-            raise GroupError(f"Expected S, or one of O, SO, E, SE, or both, or Signs, for a frame (got {listing})")
+            raise GroupError(
+                f"Expected S, or one of O, SO, E, SE, or both, or Signs, or a `frame` like theirs, for a frame "
+                f"(got {listing})"
+            )
         n, d = next(iter(items), None), next(iter(turns or signs), None)
         graph = any(term.names.count(n) == 2 for term in signature.inputs if n)
         fits: tuple[str, ...] = ("laplacian", "colours", "sort") if graph and not self.weighted else ("sort",)
