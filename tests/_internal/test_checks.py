@@ -218,7 +218,7 @@ def test_mixed_floating_dtypes_are_refused_after_an_integer_input() -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.long, torch.bool, torch.complex64])
+@pytest.mark.parametrize("dtype", [torch.long, torch.bool])
 @pytest.mark.parametrize("place", [0, 1])
 def test_only_floating_tensors_rotate(place: int, dtype: torch.dtype) -> None:
     tensors = zeros(*TRIPLE)
@@ -518,6 +518,12 @@ def test_an_empty_batch_item_is_refused_on_request(name: str) -> None:
 )
 def test_tensors_of_a_kind_that_nothing_is_made_for(x: Tensor, message: str) -> None:
     refuse(DtypeError, f"Expected input 0 ('n c') {message}", GRAPH, [x, torch.zeros(2, 3, 3)])
+
+
+def test_complex_numbers_are_refused_as_such_where_a_group_rotates_them() -> None:
+    signature = Signature.parse("n d -> d", {"d": O(2)})
+    message = "Expected input 0 ('n d') to be real (got torch.complex64)..."
+    refuse(DtypeError, message, signature, [torch.zeros(2, 3, 2).to(torch.complex64)])
 
 
 def test_one_sum_finds_what_is_not_finite_and_overflow_is_none() -> None:

@@ -537,7 +537,13 @@ BOTH = {"n": groups.S(), "d": groups.O(3)}
         (lambda: nets.GIN(0), "n c", S, {}, "GIN to read pairs such as 'n n' .got 'n c'"),
         (lambda: nets.GIN(2), "n c, n n, n e", S, {}, "GIN to take 3 inputs, for 'n c', 'n n', 'n e'"),
         (lambda: nets.DeepSets(2), "n c, n e", S, {}, "DeepSets to read 1 inputs .*got 'n c', 'n e'"),
-        (lambda: nets.Lifted(len, groups.C(4)), "n d", {"d": groups.D(4)}, {}, r"an axis bound to C\(4\) .got 'n d'"),
+        (
+            lambda: nets.Lifted(len, groups.C(4)),
+            "n d",
+            {"d": groups.D(4)},
+            {},
+            r"an axis bound to C\(4\) or an equal group .got 'n d'",
+        ),
         (lambda: nn.Linear(2, 2), "n c, n e", S, {}, "Linear to take 2 inputs, for 'n c', 'n e'"),
     ],
 )

@@ -64,11 +64,11 @@ def check_tensors(
                 raise ShapeError(
                     f"Expected {label} to have equal sizes on axis {name!r} (got {sizes[name]} and {size})"
                 )
-        _check_groups(label, term, x, groups)
         if numbers(x).is_complex():
             raise DtypeError(
                 f"Expected {label} to be real (got {x.dtype}); torch.view_as_real makes a channel axis of the parts"
             )
+        _check_groups(label, term, x, groups)
     return sizes
 
 

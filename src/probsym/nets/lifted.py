@@ -70,7 +70,8 @@ class Lifted(RemembersArguments, nn.Module):
                 kind = "plain" if axis.kind == "point" else axis.kind  # points come about their centroid
                 bound.setdefault(axis.key, []).append((place, kind))
         if not bound:
-            raise misread(type(self).__name__, f"one input with an axis bound to {self.group!r}", terms)
+            wanted = f"one input with an axis bound to {self.group!r} or an equal group"
+            raise misread(type(self).__name__, wanted, terms)
         fits = [tuple(places) for places in bound.values()]
         if self.axis is None and self.kind is None and len(fits) == 1:
             if self._inferred and self.places != fits[0]:
