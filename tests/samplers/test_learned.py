@@ -502,6 +502,9 @@ def test_refuses_nets_that_want_what_is_not_there():
     for perturbs in ((1,), (-1,)):
         with pytest.raises(errors.SignatureError, match=r"perturb some of the 1 inputs .*\(got \(-?1,\)\)"):
             Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.Learned(Returns(None, perturbs)))
+    for perturbs in (0, ("n",)):
+        with pytest.raises(errors.SignatureError, match="Expected perturbs of the net to be a sequence of input num"):
+            Symmetrized(lambda x: x[:, 0], "n c -> c", S, samplers.Learned(Returns(None, perturbs)))
     with pytest.raises(errors.SignatureError, match=r"Expected one axis bound to S .*\(got \[\]\)"):
         Symmetrized(lambda x: x[:, 0], "m d -> d", {"d": groups.O(3)}, samplers.Learned(Spy((), extra_noise=1)))
 

@@ -19,12 +19,12 @@ from probsym.samplers.noise import Law, Noise
 from probsym.signature import Signature, Term
 
 
-def as_reads(reads: Sequence[int] | None) -> tuple[int, ...] | None:
-    """The numbers of the inputs to read, checked that they are numbers."""
+def as_reads(reads: Sequence[int] | None, name: str = "reads") -> tuple[int, ...] | None:
+    """The numbers of the inputs to read, or of those that `name` stands for, checked that they are numbers."""
     if reads is None:
         return None
     if not isinstance(reads, Sequence) or not all(isinstance(number, int) for number in reads):
-        raise SignatureError(f"Expected reads to be a sequence of input numbers (got {reads!r})")
+        raise SignatureError(f"Expected {name} to be a sequence of input numbers (got {reads!r})")
     return tuple(reads)
 
 

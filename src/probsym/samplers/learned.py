@@ -108,8 +108,8 @@ class Learned(Sampler):
 
     def perturbs(self, signature: Signature) -> tuple[int, ...]:
         """Which of those are perturbed: what the net says, or all."""
-        chosen = getattr(self.net, "perturbs", None)
-        return tuple(range(len(self.read(signature)))) if chosen is None else tuple(chosen)
+        chosen = as_reads(getattr(self.net, "perturbs", None), "perturbs of the net")
+        return tuple(range(len(self.read(signature)))) if chosen is None else chosen
 
     @property
     def extra_noise(self) -> int:
