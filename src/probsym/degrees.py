@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probsym._internal.checks import check_size
 from probsym.errors import RangeError
+from probsym.ops.argument_checks import check_size
 from probsym.samplers import Quadrature
 from probsym.symmetrized import Symmetrized
 

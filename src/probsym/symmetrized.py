@@ -16,7 +16,6 @@ from probsym._internal.checks import (
     check_read,
     check_residual,
     check_residual_input,
-    check_size,
     seeds_or_generator,
 )
 from probsym._internal.doubts import doubts
@@ -25,6 +24,7 @@ from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, joint_weights, one_or_all
 from probsym.groups import Group
+from probsym.ops.argument_checks import check_size
 from probsym.ops.edge_list import Input
 from probsym.ops.precision import full_precision
 from probsym.ops.seeded import Seeded

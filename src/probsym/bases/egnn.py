@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.errors import ShapeError
+from probsym.ops.argument_checks import check_size
 
 
 class EGNN(RemembersArguments, nn.Module):

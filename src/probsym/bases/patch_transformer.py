@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.arrays import Arrays
 from probsym.bases.checkpoints import Pretrained, read_pretrained
@@ -19,6 +18,7 @@ from probsym.bases.encoders import Encoder, EncoderSettings
 from probsym.bases.number_checks import is_rate
 from probsym.bases.patches import SCALE, Detokenize, Tokenize
 from probsym.errors import CheckpointError, RangeError
+from probsym.ops.argument_checks import check_size
 from probsym.ops.edge_list import EdgeList
 
 

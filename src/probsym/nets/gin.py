@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DeviceError, ShapeError
 from probsym.groups import Group
 from probsym.nets.features import Features, check_dropout, check_input, check_mask, misread
 from probsym.ops import links
+from probsym.ops.argument_checks import check_size
 from probsym.ops.edge_list import EdgeList, Input
 from probsym.ops.masked_batch_norm import MaskedBatchNorm
 from probsym.ops.transforms import traced

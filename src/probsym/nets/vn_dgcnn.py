@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DtypeError, RangeError, ShapeError, SignatureError
 from probsym.groups import Group
@@ -15,6 +14,7 @@ from probsym.nets.edge_convolution import EdgeConvolution
 from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask, misread
 from probsym.nets.row_blocks import in_blocks
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool, linear_maps
+from probsym.ops.argument_checks import check_size
 from probsym.ops.gram_schmidt import TOLERANCE
 from probsym.ops.precision import full_precision
 from probsym.signature import Term
