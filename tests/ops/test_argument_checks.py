@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from probsym.errors import RangeError
-from probsym.ops.argument_checks import check_iterations, check_tau, readable
+from probsym.ops.argument_checks import check_size, check_tau, readable
 
 
 def test_what_can_be_read_without_waiting() -> None:
@@ -29,8 +29,8 @@ def test_temperatures_by_which_nothing_can_be_divided(tau: float) -> None:
         check_tau(temperature)
 
 
-@pytest.mark.parametrize("iterations", [-1, 2.5, True, "3"])
-def test_iterations_that_are_no_number_of_them(iterations: int) -> None:
+@pytest.mark.parametrize("size", [-1, 2.5, True, "3"])
+def test_sizes_that_are_no_number_of_things(size: int) -> None:
     with pytest.raises(RangeError, match=r"Expected iterations to be 0 or more \(got"):
-        check_iterations(iterations)
-    check_iterations(0)
+        check_size(size, "iterations", least=0)
+    assert check_size(0, "iterations", least=0) == 0

@@ -24,7 +24,7 @@ def readable(*tensors: Tensor) -> bool:
 
 
 def check_size(value: int, what: str, least: int = 1) -> int:
-    """A number of draws, channels or layers; refused if it is too small or not a whole number."""
+    """A number of draws, channels, layers or steps; refused if it is too small or not a whole number."""
     whole = hasattr(value, "__index__") and not isinstance(value, bool)
     if not whole or operator.index(value) < least:
         raise RangeError(f"Expected {what} to be {least} or more (got {value})")
@@ -37,9 +37,3 @@ def check_tau(tau: float) -> None:
         raise RangeError(f"Expected tau to be positive (got {tau})")
     if not SMALLEST_TAU <= tau <= LARGEST_TAU:
         raise RangeError(f"Expected tau to be from {SMALLEST_TAU} to {LARGEST_TAU} (got {tau})")
-
-
-def check_iterations(iterations: int) -> None:
-    """Refuse a number of iterations that is negative, or not whole."""
-    if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 0:
-        raise RangeError(f"Expected iterations to be 0 or more (got {iterations})")
