@@ -337,7 +337,7 @@ class Symmetrized(Saved, nn.Module):
         samples: int | None,
         source: torch.Generator | Tensor | None,
         noise: Noise | None,
-        coupling: str = INDEPENDENT,
+        coupling: str,
         start: int = 0,
     ) -> Noise:
         if noise is not None:
