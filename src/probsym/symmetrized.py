@@ -219,7 +219,7 @@ class Symmetrized(Saved, nn.Module):
         batch = self._ready(outline)
         source = seeds_or_generator(seed, inputs[0], generator, noise)
         coupling = self._coupling(sampler, coupling)
-        block = BLOCKS[coupling]
+        block = BLOCKS.get(coupling)
         if tol is not None and block is None:
             raise RangeError(
                 f"Expected draws with a standard error for tol (got coupling {coupling!r}, which has none)"
@@ -348,7 +348,7 @@ class Symmetrized(Saved, nn.Module):
         draws = self._own_samples() if samples is None else check_size(samples, "samples")
         generator: Any = source
         if isinstance(source, Tensor):  # seeds, which stand in for a generator; coupled draws in a block share numbers
-            generator = Seeded(source, start // (BLOCKS[coupling] or 1))
+            generator = Seeded(source, start // BLOCKS.get(coupling, 1))
         with full_precision(batch.device):
             return COUPLINGS[coupling](sampler, batch, draws, generator, start=start)
 
