@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import nn
 
 from probsym import Symmetrized, groups, quadrature_degree
 from probsym.errors import RangeError
@@ -31,3 +32,15 @@ def test_what_cannot_be_reached_is_said() -> None:
         quadrature_degree(model, x, spread=0.0)
     with pytest.raises(RangeError, match="turns"):
         quadrature_degree(model, x, spread=1.0, turns=1)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_base_stays_in_its_mode(training: bool) -> None:
+    norm = nn.BatchNorm1d(3)
+    base = nn.Sequential(nn.Flatten(), nn.Linear(12, 3), norm)
+    model = Symmetrized(base, "n d -> k", {"d": groups.SO(3)}).train(training)
+    norm.eval()  # as one is whose statistics are to stay
+    quadrature_degree(model, torch.randn(5, 4, 3), spread=100.0)
+    assert (model.training, base.training, norm.training) == (training, training, False)
+    assert norm.running_mean is not None
+    assert not norm.running_mean.any()

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from probsym import testing
+from probsym.testing.equivariance import ELEMENTS
 from tests.symmetrized_cases import OURS, SAMPLERS, SETTINGS, applies, make_inputs, make_model, masks
 
 CASES = [
@@ -27,7 +28,7 @@ LAWS = [
 def test_coupled(setting: str, sampler: str, masking: str, dtype: torch.dtype) -> None:
     case = SETTINGS[setting]
     generator = torch.Generator().manual_seed(1)
-    inputs, mask = make_inputs(case, dtype, masking, generator)
+    inputs, mask = make_inputs(case, dtype, masking, generator, batch=ELEMENTS)  # each item by its own, all at once
     for output in case.outputs:
         model = make_model(case, output, sampler, dtype)
         report = testing.assert_equivariant(model, *inputs, mask=mask, generator=generator)

@@ -321,6 +321,10 @@ def test_suggested_samples_of_what_is_exact():
         assert model.suggest_samples(normal(3, 4, 3), stderr=0.01) == 1
 
 
+def test_an_empty_batch_needs_one_draw():
+    assert Symmetrized(lambda x: x[:, 0], "n c -> c", S).suggest_samples(torch.zeros(0, 3, 2), stderr=0.1) == 1
+
+
 def test_suggested_samples_need_a_standard_error():
     square = torch.tensor([[[1.0, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0]]], dtype=torch.float64)
     model = Symmetrized(lambda x: x[:, 0, 0], "m d -> ", {"d": groups.O(3)}, samplers.Frame())

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from probsym import Symmetrized, bases, groups
 from probsym._internal.atomic_write import atomic_write, partials, written
@@ -22,6 +24,7 @@ from probsym.errors import ProbsymError, RunError, WriteError
 from probsym.lab.analyses.analysis import analysis_path, write_analysis
 from probsym.lab.checkpoint import clear_partials, load_checkpoint, save_checkpoint
 from probsym.lab.json_with_table import find_table, table_text, write_table
+from probsym.lab.pictures.picture import save
 from probsym.lab.report import load_results
 from probsym.lab.results import curve_text, read_curve, write_result
 from tests.fault_injection import Killed, full_at, killed_at, killed_before
@@ -94,6 +97,11 @@ def write_arrays(folder: Path, version: int) -> None:
     files.save(folder / "cache" / "numbers.npz", {**arrays, "sha256": np.array(files.digest(arrays))})
 
 
+def read_picture(folder: Path) -> int | None:
+    path = folder / "picture.png"
+    return NEW if path.exists() and imread(path).size else None
+
+
 SUBJECTS = {
     "checkpoint": Subject(
         lambda folder, version: save_checkpoint(
@@ -113,6 +121,9 @@ SUBJECTS = {
         replaces=False,
     ),
     "analysis": Subject(write_rows, read_rows, replaces=False),
+    "picture": Subject(
+        lambda folder, version: save(Figure((1, 1)), folder / "picture.png"), read_picture, replaces=False
+    ),
 }
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probsym._internal.checks import check_size
 from probsym.errors import RangeError
+from probsym.ops.argument_checks import check_size
 from probsym.samplers import Quadrature
 from probsym.symmetrized import Symmetrized
 
@@ -44,7 +44,7 @@ def quadrature_degree(
 
 
 def _with_rule(model: Symmetrized, degree: int) -> Symmetrized:
-    return Symmetrized(
+    averaged = Symmetrized(
         model.base,
         str(model.signature),
         model.signature.groups,
@@ -53,7 +53,9 @@ def _with_rule(model: Symmetrized, degree: int) -> Symmetrized:
         residual=model.residual,
         output_keys=model.output_keys,
         mask_argument=model.mask_argument,
-    ).train(model.training)
+    )
+    averaged.training = model.training  # `train` would put the base, which is the caller's, into the same mode
+    return averaged
 
 
 def _flat(outputs: Tensor | tuple[Tensor, ...]) -> Tensor:

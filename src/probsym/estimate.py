@@ -46,7 +46,8 @@ class Estimate:
     def samples_for(self, stderr: float) -> int:
         """How many draws would bring every standard error down to `stderr`, judging by these draws."""
         errors = (self.stderr,) if isinstance(self.stderr, Tensor) else self.stderr
-        worst = float(torch.cat([error.double().flatten() for error in errors]).max())
+        every = torch.cat([error.double().flatten() for error in errors])
+        worst = float(every.max()) if len(every) else 0.0
         if math.isnan(worst):
             raise RangeError(
                 "Expected an estimate with a standard error (got NaN: one draw, or draws that depend on each other)"

@@ -16,7 +16,6 @@ from probsym._internal.checks import (
     check_read,
     check_residual,
     check_residual_input,
-    check_size,
     seeds_or_generator,
 )
 from probsym._internal.doubts import doubts
@@ -25,6 +24,7 @@ from probsym._internal.saving import Saved
 from probsym.errors import RangeError, SignatureError
 from probsym.estimate import Average, Estimate, Estimator, Late, joint_weights, one_or_all
 from probsym.groups import Group
+from probsym.ops.argument_checks import check_size
 from probsym.ops.edge_list import Input
 from probsym.ops.precision import full_precision
 from probsym.ops.seeded import Seeded
@@ -219,7 +219,7 @@ class Symmetrized(Saved, nn.Module):
         batch = self._ready(outline)
         source = seeds_or_generator(seed, inputs[0], generator, noise)
         coupling = self._coupling(sampler, coupling)
-        block = BLOCKS[coupling]
+        block = BLOCKS.get(coupling)
         if tol is not None and block is None:
             raise RangeError(
                 f"Expected draws with a standard error for tol (got coupling {coupling!r}, which has none)"
@@ -337,7 +337,7 @@ class Symmetrized(Saved, nn.Module):
         samples: int | None,
         source: torch.Generator | Tensor | None,
         noise: Noise | None,
-        coupling: str = INDEPENDENT,
+        coupling: str,
         start: int = 0,
     ) -> Noise:
         if noise is not None:
@@ -348,7 +348,7 @@ class Symmetrized(Saved, nn.Module):
         draws = self._own_samples() if samples is None else check_size(samples, "samples")
         generator: Any = source
         if isinstance(source, Tensor):  # seeds, which stand in for a generator; coupled draws in a block share numbers
-            generator = Seeded(source, start // (BLOCKS[coupling] or 1))
+            generator = Seeded(source, start // BLOCKS.get(coupling, 1))
         with full_precision(batch.device):
             return COUPLINGS[coupling](sampler, batch, draws, generator, start=start)
 

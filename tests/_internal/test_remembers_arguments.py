@@ -100,11 +100,10 @@ def test_wrong_arguments_are_the_constructors_complaint(given: tuple[tuple[Any, 
         Scale(*args, **kwargs)
 
 
-def test_every_registered_part_is_one() -> None:
-    assert set(MADE) == {*BASES, *NETS, *SAMPLERS}
-    assert all(
-        issubclass(part, RemembersArguments) for registry in (BASES, NETS, SAMPLERS) for part in registry.values()
-    )
+def test_every_part_is_registered_under_its_name() -> None:
+    registered = {**BASES, **NETS, **SAMPLERS}
+    assert {name: type(make()) for name, make in MADE.items()} == registered
+    assert all(name == part.__name__ and issubclass(part, RemembersArguments) for name, part in registered.items())
 
 
 @every_part

@@ -47,6 +47,17 @@ def fill_padding(arrays: str, inputs: Sequence[Tensor], mask: Tensor, junk: floa
     return filled
 
 
+def at_real(model: Any, y: Tensor, mask: Tensor | None) -> Tensor:
+    """The output of a base that declares its arrays, with zeros wherever an item is padding."""
+    if mask is None:
+        return y
+    for axis in range(1, 1 + model.arrays.output.order):
+        shape = [1] * y.dim()
+        shape[0], shape[axis] = mask.shape
+        y = torch.where(mask.view(shape), y, 0)
+    return y
+
+
 def scrambled(module: nn.Module, scale: float = 0.2) -> nn.Module:
     """The module with random numbers added to every parameter, biases and norms among them."""
     generator = torch.Generator().manual_seed(7)

@@ -80,6 +80,8 @@ def test_malformed_calls_are_refused() -> None:
     model, (x, v, e) = build(), inputs()
     with pytest.raises(ShapeError, match=r"^Expected positions and velocities of one shape"):
         model(x, v[:, :4], e)
+    with pytest.raises(ShapeError, match=r"\(got \(3,\) and \(3,\)\)$"):
+        model(x[0, 0], v[0, 0], e)
     with pytest.raises(ShapeError, match=r"^Expected pairs to have shape \(3, 5, 5, 2\) \(got \(3, 5, 5, 1\)\)$"):
         model(x, v, e[..., :1])
     with pytest.raises(RangeError):

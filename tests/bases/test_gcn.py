@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from probsym import Symmetrized, bases, groups, testing
+from probsym import Symmetrized, groups, testing
 from probsym.bases import GCN, EdgeList
 from probsym.errors import DtypeError, MaskError, RangeError, ShapeError, SignatureError
 from probsym.nets import GIN
 from probsym.samplers import Learned
 from tests.bases.cases import (
     TOLERANCE,
+    at_real,
     both_dtypes,
     count,
     fill_padding,
@@ -68,12 +69,6 @@ def literal(model: GCN, inputs: Sequence[Tensor], mask: Tensor) -> Tensor:
             y = torch.stack([model.head(h[i]) if i in h else empty for i in range(mask.shape[1])])
         rows.append(y if output.channels else y.squeeze(-1))
     return torch.stack(rows)
-
-
-def at_real(model: GCN, y: Tensor, mask: Tensor) -> Tensor:
-    if model.arrays.output.order == 0:
-        return y
-    return torch.where(mask.view(*mask.shape, *[1] * (y.dim() - 2)), y, 0)
 
 
 @both_dtypes
@@ -208,11 +203,6 @@ def test_compiles_without_a_break() -> None:
 
 def test_an_empty_batch_stays_empty() -> None:
     assert build(ARRAYS[0])(*make_inputs(ARRAYS[0], 0, 4)).shape == (0, 3)
-
-
-def test_is_registered() -> None:
-    assert bases.BASES["GCN"] is GCN
-    assert GCN(**build(ARRAYS[0]).arguments).arguments == build(ARRAYS[0]).arguments
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from probsym import Symmetrized, bases, groups, testing
+from probsym import Symmetrized, groups, testing
 from probsym.bases import GINID, EdgeList
 from probsym.errors import DtypeError, MaskError, RangeError, ShapeError, SignatureError
 from probsym.nets import GIN
 from probsym.samplers import Learned
 from tests.bases.cases import (
     TOLERANCE,
+    at_real,
     both_dtypes,
     count,
     fill_padding,
@@ -80,12 +81,6 @@ def literal(model: GINID, inputs: Sequence[Tensor], mask: Tensor) -> Tensor:
             outputs.append(y.index_put((torch.tensor(own),), model.head(hidden[b])))
     stacked = torch.stack(outputs)
     return stacked if output.channels else stacked.squeeze(-1)
-
-
-def at_real(model: GINID, y: Tensor, mask: Tensor) -> Tensor:
-    if model.arrays.output.order == 0:
-        return y
-    return torch.where(mask.view(*mask.shape, *[1] * (y.dim() - 2)), y, 0)
 
 
 @both_dtypes
@@ -231,10 +226,6 @@ def test_compiles_without_a_break(training: bool) -> None:
 @pytest.mark.parametrize("training", [True, False])
 def test_an_empty_batch_stays_empty(training: bool) -> None:
     assert build(ARRAYS[0]).train(training)(*make_inputs(ARRAYS[0], 0, 4)).shape == (0, 3)
-
-
-def test_is_registered() -> None:
-    assert bases.BASES["GINID"] is GINID
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,22 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from probsym import Symmetrized, bases, groups, testing
+from probsym import Symmetrized, groups, testing
 from probsym.bases import GNN, EdgeList
 from probsym.errors import DtypeError, MaskError, RangeError, ShapeError, SignatureError
 from probsym.nets import VNDGCNN
 from probsym.samplers import Frame, Learned, Sampler
-from tests.bases.cases import TOLERANCE, both_dtypes, count, fill_padding, gradients, make_inputs, make_mask, normal
+from tests.bases.cases import (
+    TOLERANCE,
+    at_real,
+    both_dtypes,
+    count,
+    fill_padding,
+    gradients,
+    make_inputs,
+    make_mask,
+    normal,
+)
 
 ARRAYS = ["n 3, n 3, n n 2 -> n 3", "2, n, n n, n n 3 -> n", "n 3 -> 4", "n 2, 4, n n ->"]
 
@@ -50,12 +60,6 @@ def literal(model: GNN, inputs: Sequence[Tensor], mask: Tensor) -> Tensor:
             y = torch.stack([model.head(h[i]) if i in h else empty for i in range(mask.shape[1])])
         rows.append(y if output.channels else y.squeeze(-1))
     return torch.stack(rows)
-
-
-def at_real(model: GNN, y: Tensor, mask: Tensor) -> Tensor:
-    if model.arrays.output.order == 0:
-        return y
-    return torch.where(mask.view(*mask.shape, *[1] * (y.dim() - 2)), y, 0)
 
 
 @both_dtypes
@@ -239,11 +243,6 @@ def test_compiles_without_a_break() -> None:
 def test_an_empty_batch_stays_empty() -> None:
     assert build(ARRAYS[0])(*make_inputs(ARRAYS[0], 0, 4)).shape == (0, 4, 3)
     assert build(ARRAYS[2])(*make_inputs(ARRAYS[2], 0, 4)).shape == (0, 4)
-
-
-def test_is_registered() -> None:
-    assert bases.BASES["GNN"] is GNN
-    assert GNN(**build("n 3 -> n").arguments).arguments == build("n 3 -> n").arguments
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from probsym import bases
 from probsym.bases import MLP
 from probsym.errors import DtypeError, RangeError, ShapeError
 
@@ -124,10 +123,6 @@ def test_parameter_count():
         model = MLP(widths)
     total = sum(first * second + second for first, second in pairwise(widths))
     assert sum(parameter.numel() for parameter in model.parameters()) == total == 25_456_661
-
-
-def test_is_registered():
-    assert bases.BASES["MLP"] is MLP
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.testing import assert_close
 from transformers import BertConfig, ViTConfig, ViTModel
 
-from probsym import Symmetrized, bases, groups, testing
+from probsym import Symmetrized, groups, testing
 from probsym.bases import EdgeList, EncoderSettings, PatchTransformer, patch_transformer
 from probsym.errors import DtypeError, ProbsymError, RangeError, ShapeError, SignatureError
 from probsym.nets import GIN
@@ -362,10 +362,6 @@ def test_remembers_how_it_was_made() -> None:
     links = torch.rand(2, 9, 9)
     assert torch.equal(again.eval()(links), model.eval()(links))
     assert again.arguments == model.arguments
-
-
-def test_is_registered() -> None:
-    assert bases.BASES["PatchTransformer"] is PatchTransformer
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from probsym import Symmetrized, bases, groups, testing
+from probsym import Symmetrized, groups, testing
 from probsym.bases import EdgeList, SequenceTransformer, sequence_transformer
 from probsym.errors import DtypeError, MaskError, RangeError, ShapeError, SignatureError
 from probsym.nets import VNDGCNN
 from probsym.samplers import Learned
 from tests.bases.cases import (
     TOLERANCE,
+    at_real,
     both_dtypes,
     count,
     fill_padding,
@@ -95,16 +96,6 @@ def literal(
             outputs.append(model.head(tokens[b, read]).unflatten(0, [n] * output.order))
     stacked = torch.stack(outputs)
     return stacked if output.channels else stacked.squeeze(-1)
-
-
-def at_real(model: SequenceTransformer, y: Tensor, mask: Tensor | None) -> Tensor:
-    if mask is None:
-        return y
-    for axis in range(1, 1 + model.arrays.output.order):
-        shape = [1] * y.dim()
-        shape[0], shape[axis] = mask.shape
-        y = torch.where(mask.view(shape), y, 0)
-    return y
 
 
 def test_positions_start_as_standard_normal_numbers_or_as_asked() -> None:
@@ -333,10 +324,6 @@ def test_an_empty_batch_stays_empty(arrays: str, n: int) -> None:
 def test_inputs_are_cast_to_the_parameters(dtype: torch.dtype) -> None:
     model, pairs = build("n n -> n", 4), normal(2, 4, 4) > 0
     assert_close(model(pairs.to(dtype)), model(pairs.double()))
-
-
-def test_is_registered() -> None:
-    assert bases.BASES["SequenceTransformer"] is SequenceTransformer
 
 
 @pytest.mark.parametrize(

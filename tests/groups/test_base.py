@@ -96,6 +96,12 @@ def test_shapes(group, size, batch):
         assert group.matrix(g).shape[:-2] == batch
 
 
+@every
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_elements_are_drawn_in_low_precision_too(group, size, dtype):
+    assert group.haar((3,), size=size, dtype=dtype).shape == (3, *group.element_shape(size))
+
+
 @pytest.mark.parametrize("group", [O(3), SO(3), E(2), SE(2)], ids=repr)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_elements_have_the_dtype_asked_for(group, dtype):

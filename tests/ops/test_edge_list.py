@@ -167,6 +167,12 @@ def test_compiles_without_a_break() -> None:
     assert_close(torch.compile(moved, backend="aot_eager", fullgraph=True)(*given), moved(*given))
 
 
+def test_many_are_renamed_at_once() -> None:
+    edges, p = EdgeList.from_dense(sparse(2, 4)), torch.stack([torch.randperm(4) for _ in range(6)]).view(3, 2, 4)
+    moved = torch.vmap(lambda each: edges.permuted(each).dense())(p)
+    assert torch.equal(moved, torch.stack([edges.permuted(each).dense() for each in p]))
+
+
 @pytest.mark.parametrize("shape", [(4,), (4, 3), (2, 3, 4), (2, 3, 4, 1), (1, 3, 3, 2, 2)], ids=str)
 def test_refuses_dense_arrays(shape: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match=r"^Expected x to be \(batch, n, n\) or \(batch, n, n, c\) \(got \("):

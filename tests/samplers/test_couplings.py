@@ -600,7 +600,7 @@ def test_standard_errors_where_there_are_any(coupling):
     model = Symmetrized(bent, "n c -> k", S, samples=10, eval_coupling=coupling).eval()
     estimate = model.estimate(x)
     none = coupling in ("quasi", "stratified")
-    assert (BLOCKS[coupling] is None) == none
+    assert (BLOCKS.get(coupling) is None) == none
     assert estimate.stderr.isnan().all() == none
     assert estimate.stderr.shape == estimate.mean.shape
     noise = model.noise(x)
@@ -795,3 +795,11 @@ def test_every_draw_from_a_list_keeps_its_law(name, coupling):
         assert len(each) == len(elements)
     if coupling == "antithetic":
         assert torch.equal(draws[:, 1], group.opposite(draws[:, 0]))
+
+
+def test_a_coupling_of_ones_own_is_one_line(monkeypatch):
+    monkeypatch.setitem(COUPLINGS, "own", COUPLINGS["independent"])
+    model, x = Symmetrized(first, "n c -> c", S, samples=4), torch.randn(2, 3, 1)
+    estimate = model.estimate(x, coupling="own", seed=0)
+    assert torch.equal(estimate.mean, model(x, coupling="independent", seed=0))
+    assert estimate.stderr.isnan().all()  # nobody knows how its draws depend on each other

@@ -21,7 +21,6 @@ from probsym.errors import (
     SignatureError,
 )
 from probsym.groups import Group
-from probsym.ops.argument_checks import check_size as check_size  # noqa: PLC0414, nets and bases find it here
 from probsym.ops.argument_checks import readable
 from probsym.ops.edge_list import EdgeList, Input, numbers
 from probsym.ops.precision import at_least_float32

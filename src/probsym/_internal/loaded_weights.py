@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,7 +30,7 @@ def check_sizes(make: Callable[[], Mapping[str, Any]], tensors: Mapping[str, Ten
 
 
 @torch.no_grad()
-def fill(model: nn.Module, tensors: Mapping[str, Tensor], source: str, uniform: tuple[str, ...] = ()) -> None:
+def fill(model: nn.Module, tensors: Mapping[str, Tensor], source: str, uniform: Sequence[str]) -> None:
     """Give the model its weights, in the precision they were kept in, which is one in each of the `uniform` parts."""
     own = {bare(name): x for name, x in model.state_dict(keep_vars=True).items()}
     _compare(own, tensors, source)

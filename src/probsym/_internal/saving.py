@@ -94,7 +94,7 @@ class Saved:
         known = [
             name for name in ("base", "sampler") if type(uncompiled(getattr(model, name))) in known_parts().values()
         ]
-        fill(model, tensors, str(source), uniform=tuple(known))
+        fill(model, tensors, str(source), uniform=known)
         return model.to(map_location).eval()
 
     def push_to_hub(

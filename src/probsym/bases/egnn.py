@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.errors import ShapeError
+from probsym.ops.argument_checks import check_size
 
 
 class EGNN(RemembersArguments, nn.Module):
@@ -36,14 +36,13 @@ class EGNN(RemembersArguments, nn.Module):
         self.layers = nn.ModuleList(_Layer(width, edge_channels, function) for _ in range(layers))
 
     def forward(self, position: Tensor, velocity: Tensor, pairs: Tensor) -> Tensor:
-        batch, n = position.shape[:2]
         if position.dim() != 3 or velocity.shape != position.shape:
             raise ShapeError(
                 "Expected positions and velocities of one shape (batch, n, d) "
                 f"(got {tuple(position.shape)} and {tuple(velocity.shape)})"
             )
-        if tuple(pairs.shape) != (batch, n, n, self.edge_channels):
-            wanted = (batch, n, n, self.edge_channels)
+        batch, n, _ = position.shape
+        if tuple(pairs.shape) != (wanted := (batch, n, n, self.edge_channels)):
             raise ShapeError(f"Expected pairs to have shape {wanted} (got {tuple(pairs.shape)})")
         hidden = self.embed(torch.linalg.vector_norm(velocity, dim=-1, keepdim=True))
         others = 1 - torch.eye(n, dtype=position.dtype, device=position.device).unsqueeze(-1)

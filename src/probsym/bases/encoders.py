@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from probsym.bases.number_checks import is_number, is_rate
 from probsym.errors import DependencyError, RangeError
+from probsym.ops.argument_checks import is_number, is_rate
 
 
 @dataclass(frozen=True)

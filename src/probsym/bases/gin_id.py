@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, items_mask
@@ -12,6 +11,7 @@ from probsym.bases.readout import known_pooling, make_head, read_out
 from probsym.errors import SignatureError
 from probsym.nets import MaskedBatchNorm
 from probsym.ops import links
+from probsym.ops.argument_checks import check_size
 from probsym.ops.edge_list import EdgeList, Input
 
 

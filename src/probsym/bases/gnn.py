@@ -3,12 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
-from probsym.bases.number_checks import check_rate
 from probsym.bases.readout import make_head, read_out
+from probsym.ops.argument_checks import check_rate, check_size
 
 
 class GNN(RemembersArguments, nn.Module):

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
-from probsym.bases.number_checks import check_rate
 from probsym.errors import DtypeError, RangeError, ShapeError
+from probsym.ops.argument_checks import check_rate
 
 
 class MLP(RemembersArguments, nn.Module):

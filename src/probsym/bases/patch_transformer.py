@@ -11,14 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.arrays import Arrays
 from probsym.bases.checkpoints import Pretrained, read_pretrained
 from probsym.bases.encoders import Encoder, EncoderSettings
-from probsym.bases.number_checks import is_rate
 from probsym.bases.patches import SCALE, Detokenize, Tokenize
 from probsym.errors import CheckpointError, RangeError
+from probsym.ops.argument_checks import check_size, is_rate
 from probsym.ops.edge_list import EdgeList
 
 

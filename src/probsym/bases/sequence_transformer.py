@@ -7,13 +7,12 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.bases.activations import known_activation
 from probsym.bases.arrays import Arrays, Mask, channels_last, items_mask
-from probsym.bases.number_checks import check_rate
 from probsym.bases.readout import pooled
 from probsym.errors import RangeError
+from probsym.ops.argument_checks import check_rate, check_size
 from probsym.ops.short_attention import MOST_FUSED, shares, short_attention
 
 FEW = MOST_FUSED

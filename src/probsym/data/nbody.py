@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from probsym._internal.checks import check_size
 from probsym._internal.progress import Show
 from probsym.data.files import Arrays, kept
+from probsym.ops.argument_checks import check_size
 
 Floats = NDArray[np.float64]
 

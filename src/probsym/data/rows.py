@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probsym._internal.checks import check_size
 from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
+from probsym.ops.argument_checks import check_size
 
 
 @dataclass(frozen=True, eq=False)  # tensors have no one truth value to compare by

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import ShapeError
-from probsym.groups.base import Axis, Group
+from probsym.groups.base import Axis, Device, Dtype, Group
 from probsym.groups.element_checks import check_axis, check_parameter, joint_batch
 from probsym.groups.matrices import act_by_matrix, matmul
 from probsym.groups.orthogonal import O, determinant_sign
@@ -74,12 +74,7 @@ class E(Group):
         return self.d
 
     def identity(
-        self,
-        batch: Sequence[int] = (),
-        *,
-        size: int | None = None,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
+        self, batch: Sequence[int] = (), *, size: int | None = None, dtype: Dtype = None, device: Device = None
     ) -> Tensor:
         return torch.eye(self.d, self.d + 1, dtype=dtype, device=device).expand(*batch, -1, -1)
 

@@ -11,6 +11,7 @@ from probsym.errors import GroupError
 from probsym.groups.base import Axis, Carrier, Device, Dtype
 from probsym.groups.element_checks import check_axis
 from probsym.groups.of_items import OfItems
+from probsym.ops.precision import at_least_float32
 from probsym.ops.transforms import needs_gradient
 
 LARGEST_LISTED = 16
@@ -65,8 +66,8 @@ class Signs(OfItems):
 
     def project(self, features: Tensor, *, noise: Tensor | None = None) -> Tensor:
         """The signs of features (*batch, n); where a feature is zero up to rounding, the sign of `noise`."""
-        least = NONE[features.dtype] * features.detach().abs().amax(-1, keepdim=True)
-        z = features.detach()
+        z = features.detach().to(at_least_float32(features.dtype))
+        least = NONE[z.dtype] * z.abs().amax(-1, keepdim=True)
         z = z if noise is None else torch.where(z.abs() <= least, noise.to(z.dtype), z)
         return torch.where(z < 0, -1, 1)
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import l1_loss
 
-from probsym._internal.checks import check_size
 from probsym.errors import NonFiniteError, RangeError, ShapeError
+from probsym.ops.argument_checks import check_size
 
 PUBLISHED_BATCH = 128
 

@@ -23,6 +23,8 @@ from probsym.symmetrized import Symmetrized
 
 NUMBERS = 20_000_000
 """How many the largest input of one call has at most, over graphs and draws; on a GPU ten times as many."""
+ROWS = 512
+"""Graphs that are compared with all others at a time."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def relabel(examples: Examples, seed: int) -> Examples:
     )
 
 
-def close_pairs(outputs: Tensor, pairs: Tensor | None, threshold: float, step: int = 512) -> Tensor:
+def close_pairs(outputs: Tensor, pairs: Tensor | None, threshold: float) -> Tensor:
     """Those of the pairs, or of all there are if None, whose outputs, of (graphs, d), are no further apart than that.
 
     The distance is the sum of absolute differences.
@@ -160,8 +162,8 @@ def close_pairs(outputs: Tensor, pairs: Tensor | None, threshold: float, step: i
         first, second = pairs.T
         return pairs[(outputs[first] - outputs[second]).abs().sum(-1) <= threshold]
     close = []
-    for start in range(0, len(outputs), step):
-        near = (torch.cdist(outputs[start : start + step].double(), outputs.double(), p=1) <= threshold).nonzero()
+    for start in range(0, len(outputs), ROWS):
+        near = (torch.cdist(outputs[start : start + ROWS].double(), outputs.double(), p=1) <= threshold).nonzero()
         near[:, 0] += start
         close.append(near[near[:, 0] < near[:, 1]])
     return torch.cat(close)

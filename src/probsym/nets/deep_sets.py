@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DtypeError, ShapeError
 from probsym.groups import Group
 from probsym.nets.features import Features, check_alike, check_input, check_mask, misread
+from probsym.ops.argument_checks import check_size
 from probsym.signature import Term
 
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from probsym._internal.checks import check_size
 from probsym.nets.chosen_edges import pooled_edges
 from probsym.nets.row_blocks import Edges, in_blocks
 from probsym.nets.vector_neurons import TIE, VectorLeakyReLU, VectorMaxPool, split_channels
+from probsym.ops.argument_checks import check_size
 
 ALL_PAIRS = 16
 """Up to so many points every pair is an edge, used or not: cheaper than gathering neighbours."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probsym.errors import DeviceError, DtypeError, MaskError, RangeError, ShapeError, SignatureError
+from probsym.errors import DeviceError, DtypeError, MaskError, ShapeError, SignatureError
 from probsym.signature import Term
 
 FIELDS = ("scores", "vectors", "logits")
@@ -50,12 +50,6 @@ def misread(net: str, wanted: str, terms: Sequence[Term]) -> SignatureError:
     return SignatureError(
         f"Expected {net} to read {wanted} (got {listing}; reads= of the sampler says which inputs, in this order)"
     )
-
-
-def check_dropout(dropout: float) -> None:
-    """Refuse a rate that is not a number in [0, 1)."""
-    if not 0 <= dropout < 1:
-        raise RangeError(f"Expected dropout to be at least 0 and below 1 (got {dropout})")
 
 
 def check_input(x: Tensor, what: str, last: int) -> Tensor:

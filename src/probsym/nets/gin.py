@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DeviceError, ShapeError
 from probsym.groups import Group
-from probsym.nets.features import Features, check_dropout, check_input, check_mask, misread
+from probsym.nets.features import Features, check_input, check_mask, misread
 from probsym.ops import links
+from probsym.ops.argument_checks import check_rate, check_size
 from probsym.ops.edge_list import EdgeList, Input
 from probsym.ops.masked_batch_norm import MaskedBatchNorm
 from probsym.ops.transforms import traced
@@ -44,7 +44,7 @@ class GIN(RemembersArguments, nn.Module):
         check_size(in_channels, "in_channels", least=0)
         check_size(hidden, "hidden")
         check_size(layers, "layers")
-        check_dropout(dropout)
+        check_rate(dropout, "dropout")
         self.perturbs: tuple[int, ...] = (0,) if in_channels > 0 else ()
         self.extra_noise = 0 if in_channels > 0 else 1
         self.channels = in_channels + self.extra_noise

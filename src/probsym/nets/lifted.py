@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from probsym._internal.callables import takes_mask
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import GroupError, MaskError, ShapeError
 from probsym.groups import Group
 from probsym.groups.base import Axis
 from probsym.nets.features import Features, misread
+from probsym.ops.argument_checks import check_size
 from probsym.signature import Term
 
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from probsym._internal.checks import check_size
 from probsym.nets.bent_vectors import Bent, coefficients, vector_length
 from probsym.nets.length_moments import point_moments
 from probsym.nets.row_blocks import in_blocks
+from probsym.ops.argument_checks import check_size
 from probsym.ops.gram_schmidt import TOLERANCE
 from probsym.ops.masked_batch_norm import MaskedBatchNorm
 

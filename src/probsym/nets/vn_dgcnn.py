@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from probsym._internal.checks import check_size
 from probsym._internal.remembers_arguments import RemembersArguments
 from probsym.errors import DtypeError, RangeError, ShapeError, SignatureError
 from probsym.groups import Group
 from probsym.nets.bent_vectors import inner
 from probsym.nets.edge_convolution import EdgeConvolution
-from probsym.nets.features import Features, check_alike, check_dropout, check_input, check_mask, misread
+from probsym.nets.features import Features, check_alike, check_input, check_mask, misread
 from probsym.nets.row_blocks import in_blocks
 from probsym.nets.vector_neurons import VectorLeakyReLU, VectorLinear, VectorMaxPool, linear_maps
+from probsym.ops.argument_checks import check_rate, check_size
 from probsym.ops.gram_schmidt import TOLERANCE
 from probsym.ops.precision import full_precision
 from probsym.signature import Term
@@ -66,7 +66,7 @@ class VNDGCNN(RemembersArguments, nn.Module):
         check_size(neighbours, "neighbours")
         check_size(d, "d")
         check_size(scalars, "scalars", least=0)
-        check_dropout(dropout)
+        check_rate(dropout, "dropout")
         if not (scores or vectors):
             raise RangeError("Expected scores, vectors or both (got neither)")
         self.perturbs = tuple(range(in_channels))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from numbers import Real
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -24,7 +26,7 @@ def readable(*tensors: Tensor) -> bool:
 
 
 def check_size(value: int, what: str, least: int = 1) -> int:
-    """A number of draws, channels or layers; refused if it is too small or not a whole number."""
+    """A number of draws, channels, layers or steps; refused if it is too small or not a whole number."""
     whole = hasattr(value, "__index__") and not isinstance(value, bool)
     if not whole or operator.index(value) < least:
         raise RangeError(f"Expected {what} to be {least} or more (got {value})")
@@ -39,7 +41,18 @@ def check_tau(tau: float) -> None:
         raise RangeError(f"Expected tau to be from {SMALLEST_TAU} to {LARGEST_TAU} (got {tau})")
 
 
-def check_iterations(iterations: int) -> None:
-    """Refuse a number of iterations that is negative, or not whole."""
-    if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 0:
-        raise RangeError(f"Expected iterations to be 0 or more (got {iterations})")
+def is_number(value: Any) -> bool:
+    """Whether it is a real number of any kind, which True is not."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_rate(value: Any) -> bool:
+    """Whether it is a share of what is there that leaves something: a number in [0, 1)."""
+    return is_number(value) and 0 <= value < 1
+
+
+def check_rate(value: float, what: str) -> float:
+    """A probability of being dropped, refused if it would drop everything, or is none."""
+    if not is_rate(value):
+        raise RangeError(f"Expected {what} to be in [0, 1) (got {value})")
+    return float(value)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym.errors import DeviceError, DtypeError, RangeError, ShapeError
-from probsym.ops.argument_checks import check_size
+from probsym.ops.argument_checks import check_size, readable
 from probsym.ops.permute import inverted
 from probsym.ops.transforms import needs_gradient, traced
 
@@ -53,7 +53,7 @@ class EdgeList:
             raise ShapeError(f"Expected values to be ({count},) or ({count}, c) (got {tuple(self.values.shape)})")
         if self.index.device != self.values.device:
             raise DeviceError(f"Expected index to be on {self.values.device} like values (got {self.index.device})")
-        if _readable(self.index) and count:
+        if readable(self.index) and count:
             self._check_places()
 
     @property
@@ -170,7 +170,7 @@ class EdgeList:
             raise ShapeError(f"Expected p to be {(self.batch, self.n)} (got {tuple(p.shape)})")
         if p.device != self.index.device:
             raise DeviceError(f"Expected p to be on {self.index.device} like the edges (got {p.device})")
-        if _readable(p) and not torch.equal(p.long().sort(1).values, torch.arange(self.n).expand_as(p)):
+        if readable(p) and not torch.equal(p.long().sort(1).values, torch.arange(self.n).expand_as(p)):
             raise RangeError(f"Expected p to be the numbers 0 to {self.n - 1} in every row (got others)")
 
 
@@ -187,8 +187,3 @@ def _check_integers(x: Tensor, what: str) -> None:
     if not isinstance(x, Tensor) or x.dtype not in _INTEGERS:
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise DtypeError(f"Expected {what} to be integers (got {kind})")
-
-
-def _readable(x: Tensor) -> bool:
-    """Whether the numbers can be looked at without waiting for a device, or breaking a compiled graph."""
-    return x.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -9,9 +9,9 @@ from torch.nn.functional import pad
 from torch.utils._pytree import tree_map
 
 from probsym.ops.chunks import Sums, entropy_sums, pair_sums, product, sums_of
-from probsym.ops.differentiated_once import differentiated_once
 from probsym.ops.moments import moments
 from probsym.ops.precision import at_least_float32
+from probsym.ops.refused_gradient import differentiated_once
 from probsym.ops.sinkhorn import sinkhorn
 from probsym.ops.transforms import fold_rows, needs_gradient
 

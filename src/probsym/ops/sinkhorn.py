@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probsym.ops import sinkhorn_doubling
-from probsym.ops.differentiated_once import differentiated_once
+from probsym.ops.refused_gradient import differentiated_once
 from probsym.ops.transforms import calls_first, fold_rows
 
 LONGEST_FUSED = 2048

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probsym.errors import DtypeError, RangeError
 from probsym.ops import relaxation
-from probsym.ops.argument_checks import check_iterations, check_tau
+from probsym.ops.argument_checks import check_size, check_tau
 from probsym.ops.order import Order
 from probsym.ops.permute import check_order, descending, moved
 from probsym.ops.relaxation import Relaxation, Settings
@@ -61,7 +61,7 @@ def soft_sort(
     """
     check_order(scores, mask, ties)
     check_tau(tau)
-    check_iterations(iterations)
+    iterations = check_size(iterations, "iterations", least=0)
     if unit not in ("norm", "gap"):
         raise RangeError(f"Expected unit to be 'norm' or 'gap' (got {unit!r})")
     if soft and relax is False:

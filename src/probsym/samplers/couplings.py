@@ -55,8 +55,8 @@ COUPLINGS: dict[str, Coupling] = {
     "quasi": quasi,
     "stratified": stratified,
 }
-BLOCKS: dict[str, int | None] = {INDEPENDENT: 1, "antithetic": 2, "quasi": None, "stratified": None}
-"""How many draws in a row depend on each other; None if all do."""
+BLOCKS = {INDEPENDENT: 1, "antithetic": 2}
+"""How many draws in a row depend on each other; all do where nothing is said."""
 
 
 def check_coupling(name: str, sampler: Sampler, signature: Signature) -> str:

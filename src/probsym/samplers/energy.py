@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from probsym._internal.callables import check_callable
-from probsym._internal.checks import check_size
 from probsym.errors import GroupError, NonFiniteError, RangeError, ShapeError
-from probsym.ops.argument_checks import readable
+from probsym.ops.argument_checks import check_size, readable
 from probsym.ops.precision import at_least_float32
 from probsym.ops.ranks import merged_ties
 from probsym.ops.transforms import eagerly, hidden

@@ -13,6 +13,7 @@ from probsym.lab.report import load_results, write_report
 from probsym.lab.report.document import Cell, Grid
 from probsym.lab.report.write import markdown_text, render
 from probsym.lab.results import write_result
+from tests.fault_injection import Killed, full_at, killed_at
 from tests.lab.report.cases import HOSTILE, result, write_everything
 
 
@@ -133,3 +134,14 @@ def test_both_files_or_neither(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="Expected to write a report"):
         write_report(load_results(tmp_path / "results"), tmp_path / "report.html", tmp_path / "file" / "report.md")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_full_disk_or_a_kill_leaves_no_part_of_a_report(tmp_path: Path) -> None:
+    data, page = load_results(write_everything(tmp_path / "results")), tmp_path / "report.html"
+    with full_at(1000), pytest.raises(RunError, match=r"Expected to write a report .*File too large"):
+        write_report(data, page)
+    assert not list(tmp_path.glob("*report*"))
+    with pytest.raises(Killed), killed_at(1000):
+        write_report(data, page)
+    assert not list(tmp_path.glob("report.*"))
+    assert all(place.exists() for place in write_report(data, page))

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from probsym._internal.checks import check_size
 from probsym._internal.json_file import read_object
 from probsym._internal.progress import Show
 from probsym.errors import RunError
@@ -20,6 +19,7 @@ from probsym.lab.json_with_table import mend_table, table_text, write_new
 from probsym.lab.kept_weights import KeptWeights
 from probsym.lab.provenance import provenance
 from probsym.lab.results import result_path
+from probsym.ops.argument_checks import check_size
 from probsym.symmetrized import Symmetrized
 
 AT_ONCE = 4_000

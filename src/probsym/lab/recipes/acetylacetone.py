@@ -19,7 +19,7 @@ from probsym.samplers import Sampler
 from probsym.signature import Signature
 
 ELEMENTS = (1, 6, 8)
-ATOMS, VALID = 15, 50
+VALID = 50
 TESTS = ("test_300k", "test_600k", "test_dihedral", "test_h_transfer")
 MILLI = 1000
 """Errors are in meV and meV per angstrom."""
@@ -138,9 +138,9 @@ class AtomTransformer(nn.Module):
     `forward(types, positions, mask=None)`: (batch, n, c), (batch, n, 3), booleans (batch, n), or by the name "n".
     """
 
-    def __init__(self, types: int = len(ELEMENTS), width: int = 128, layers: int = 4, heads: int = 8) -> None:
+    def __init__(self, width: int = 128, layers: int = 4, heads: int = 8) -> None:
         super().__init__()
-        self.embed = nn.Sequential(nn.Linear(types + 3, width), nn.SiLU(), nn.Linear(width, width))
+        self.embed = nn.Sequential(nn.Linear(len(ELEMENTS) + 3, width), nn.SiLU(), nn.Linear(width, width))
         self.layers = nn.ModuleList(_Layer(width, heads) for _ in range(layers))
         self.read = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1))
 

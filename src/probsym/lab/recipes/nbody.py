@@ -112,10 +112,10 @@ def as_examples(particles: Particles) -> Examples:
 class AnyNet(nn.Module):
     """A net that knows nothing of symmetry, for `FromHaar`: an MLP over positions and velocities."""
 
-    def __init__(self, scores: bool, width: int = 64) -> None:
+    def __init__(self, scores: bool) -> None:
         super().__init__()
         self.scores = ITEMS if scores else 0
-        self.mlp = bases.MLP([2 * ITEMS * DIMENSIONS, width, width, self.scores + DIMENSIONS**2], activation="silu")
+        self.mlp = bases.MLP([2 * ITEMS * DIMENSIONS, 64, 64, self.scores + DIMENSIONS**2], activation="silu")
 
     def forward(self, position: Tensor, velocity: Tensor) -> Features:
         """Scores and a matrix, or the matrix alone."""

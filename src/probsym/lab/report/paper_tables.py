@@ -79,7 +79,7 @@ def tally(data: ReportData) -> Counter[str]:
     return Counter(kinds.values())
 
 
-def _ours(place: Place, data: ReportData, changed: Mapping[str, Any] | None, mark: Mark | None = None) -> Cell:
+def _ours(place: Place, data: ReportData, changed: Mapping[str, Any] | None, mark: Mark | None) -> Cell:
     if place.row is None or place.ours is None:
         return Cell("")
     return Cell(*number_in_words(place.ours), mark, data.by_settings[place.row, in_words(changed)][0].anchor)

@@ -10,7 +10,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from probsym.errors import RunError
+from probsym._internal.atomic_write import atomic_write
+from probsym.errors import RunError, WriteError
 from probsym.lab.colours import COLOURS, DARK_COLOURS
 from probsym.lab.report.load import ReportData
 from probsym.lab.report.sections import LEAD, TITLE, document
@@ -65,15 +66,10 @@ def write_report(
         render("page.html", document=contents, palettes=(COLOURS, DARK_COLOURS)),
         render("report.md", document=contents),
     )
-    begun: list[Path] = []
-    for path, text in zip(places, texts, strict=True):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8", errors="replace") as file:
-                begun.append(path)
-                file.write(text)
-        except OSError as error:
-            for place in begun:
-                place.unlink(missing_ok=True)
-            raise RunError(f"Expected to write a report to {path} (got: {error})") from error
+    try:
+        with atomic_write(*places, overwrite=False) as partials:
+            for partial, text in zip(partials, texts, strict=True):
+                partial.write_text(text, encoding="utf-8", errors="replace")
+    except (FileExistsError, WriteError) as error:
+        raise RunError(f"Expected to write a report to {page} (got: {error})") from error
     return places
