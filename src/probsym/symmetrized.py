@@ -38,6 +38,8 @@ from probsym.samplers.noise import Noise
 from probsym.signature import Signature
 
 Mask = Tensor | Mapping[str, Tensor]
+CALLING = ("base", "output_keys", "mask_argument")
+"""What decides how the base is called; any of it can be changed later."""
 ENOUGH = 30
 """Draws before a standard error is trusted, or pairs of antithetic ones."""
 
@@ -133,8 +135,9 @@ class Symmetrized(Saved, nn.Module):
             warnings.warn(doubt, stacklevel=2)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "base" and "_call" in vars(self):  # another base may be called in another way
-            self._call = BaseCall.of(value, self.output_keys, self.mask_argument)
+        if name in CALLING and "_call" in vars(self):
+            value = check_keys(value, self.signature.outputs) if name == "output_keys" else value
+            self._call = BaseCall.of(**{key: getattr(self, key) for key in CALLING} | {name: value})
         super().__setattr__(name, value)
 
     def extra_repr(self) -> str:

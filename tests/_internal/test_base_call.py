@@ -178,11 +178,30 @@ def test_another_base_is_called_in_its_own_way() -> None:
     assert model(x, mask=mask)[:, 0].tolist() == [4, 9]
     model.base = Plain()
     assert model(x, mask=mask)[:, 0].tolist() == [2, 3]
-    named = Symmetrized(Masked(), "n c -> c", S, mask_argument="mask")
-    named.mask_argument = "real"
-    with pytest.raises(SignatureError, match="Expected a base that takes 'real'"):
-        named.base = Plain()
-    assert isinstance(named.base, Masked)
+
+
+def test_how_a_base_is_called_can_be_changed() -> None:
+    class Both(nn.Module):
+        def forward(self, x: Tensor, real: Tensor | None = None, attended: Tensor | None = None) -> tuple[Tensor, ...]:
+            return tuple(
+                torch.zeros(len(x), 4) if mask is None else mask.sum(1, True).expand(-1, 4) for mask in (real, attended)
+            )
+
+    x, mask = torch.ones(2, 3, 4), torch.tensor([[True, True, False], [True, True, True]])
+    model = Symmetrized(Both(), "n c -> c", S, output_keys=(0,), mask_argument="real")
+    assert model(x, mask=mask)[:, 0].tolist() == [2, 3]
+    model.output_keys = [1]
+    assert model(x, mask=mask)[:, 0].tolist() == [0, 0]
+    model.mask_argument = "attended"
+    assert model(x, mask=mask)[:, 0].tolist() == [2, 3]
+    for name, value, message in (
+        ("mask_argument", "seen", "takes 'seen'"),
+        ("output_keys", (0, 1), "output_keys to name 1 outputs"),
+        ("base", nn.Flatten(), "takes 'attended'"),
+    ):
+        with pytest.raises(SignatureError, match=message):
+            setattr(model, name, value)
+    assert (model.mask_argument, model.output_keys, type(model.base)) == ("attended", (1,), Both)
 
 
 def test_a_mask_that_a_base_takes_by_another_name_is_not_dropped_in_silence() -> None:
