@@ -97,6 +97,15 @@ def test_all_seeds_are_checked_before_the_first_is_run(tmp_path: Path) -> None:
     assert not (tmp_path / PS.name / "seed-0").exists()
 
 
+@pytest.mark.parametrize("change", ["batch_size=1000000000", "tau=0", "dropout=1", "input_noise=0.1", "huber=0.1"])
+def test_what_is_refused_leaves_no_folders(tmp_path: Path, change: str) -> None:
+    folder, results = tmp_path / "runs", tmp_path / "results"
+    results.mkdir()
+    with pytest.raises(ProbsymError, match=change.partition("=")[0]):
+        run_quietly(PS, folder, (0, 1), changes=["epochs=1", change], results=results)
+    assert list(tmp_path.rglob("*")) == [results]
+
+
 def test_a_file_where_a_folder_should_be_is_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
     with pytest.raises(ProbsymError):

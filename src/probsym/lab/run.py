@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -178,8 +178,9 @@ class Job:
         _set_products(self.options)  # once more: this may be a process of its own
         if console is None or not fabric.is_global_zero:
             console = Console(quiet=not fabric.is_global_zero)
+        made: list[Path] = []
         try:
-            self._make_places(fabric)
+            self._make_places(fabric, made)
             results = [self._one(fabric, seed, folder, console) for seed, folder in self.folders.items()]
         except RuntimeError as error:
             if fabric.world_size == 1 or isinstance(error, ProbsymError) or not lost_another(error):
@@ -188,10 +189,17 @@ class Job:
                 f"Expected all {fabric.world_size} processes to go on (got, in process {fabric.global_rank}, that "
                 f"another one ended or cannot be reached); {GO_ON}"
             ) from error
+        finally:
+            for place in sorted(made, key=lambda place: len(place.parts), reverse=True):
+                with suppress(OSError):  # there is something in it
+                    place.rmdir()
         return results if fabric.is_global_zero else []
 
-    def _make_places(self, fabric: Fabric) -> None:
-        """Make the folders before anything is computed, in the first process; what it refuses, all refuse."""
+    def _make_places(self, fabric: Fabric, made: list[Path]) -> None:
+        """Make the folders before anything is computed, in the first process; what it refuses, all refuse.
+
+        Those that were not there yet are added to `made`.
+        """
         refused = None
         if fabric.is_global_zero:
             try:
@@ -201,6 +209,7 @@ class Job:
                     if seed in self.kept and (path := self.kept[seed]).exists():
                         raise RunError(f"Expected no result of {self.recipe.name}, seed {seed}, at {path} (got one)")
                 for folder in (*self.folders.values(), *(path.parent for path in self.kept.values())):
+                    made += [place for place in (folder, *folder.parents) if not place.exists()]
                     folder.mkdir(parents=True, exist_ok=True)
             except RunError as error:
                 refused = str(error)
