@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,6 +89,14 @@ def test_another_run_is_not_resumed_and_what_differs_is_said(tmp_path: Path) -> 
     run_quietly(PS, tmp_path, changes=["epochs=1"])
     with pytest.raises(RunError, match=r"to have epochs=2, tau=0.5 \(got one with epochs=1, tau=0.01\)"):
         run_quietly(PS, tmp_path, changes=["epochs=2", "tau=0.5"], resume=True)
+
+
+def test_a_copied_run_does_not_pass_for_another_seed(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path, changes=["epochs=1"])
+    folder = tmp_path / PS.name / "seed-0"
+    shutil.copytree(folder, folder.with_name("seed-1"))
+    with pytest.raises(RunError, match=r"the run in .*seed-1 to have seed=1 \(got one with seed=0\)"):
+        run_quietly(PS, tmp_path, (1,), changes=["epochs=1"], resume=True)
 
 
 def test_all_seeds_are_checked_before_the_first_is_run(tmp_path: Path) -> None:

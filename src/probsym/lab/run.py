@@ -223,8 +223,10 @@ class Job:
         path, curve_path = folder / "result.json", folder / "curve.csv"
         if fabric.broadcast(path.exists()):  # what the first process sees: a folder on a network has many views
             result = read_run(folder)
-            if (theirs := settings_of(result, folder)) != self.settings:
-                wanted, got = apart(asdict(self.settings), asdict(theirs))
+            ours = {"row": self.recipe.name, "seed": seed, **asdict(self.settings)}
+            theirs = {"row": result["row"], "seed": result["seed"], **asdict(settings_of(result, folder))}
+            if theirs != ours:
+                wanted, got = apart(ours, theirs)
                 raise RunError(f"Expected the run in {folder} to have {wanted} (got one with {got})")
             if result.get("precision", self.options.precision) != self.options.precision:
                 raise RunError(
