@@ -99,6 +99,20 @@ def test_a_copied_run_does_not_pass_for_another_seed(tmp_path: Path) -> None:
         run_quietly(PS, tmp_path, (1,), changes=["epochs=1"], resume=True)
 
 
+def test_a_result_of_another_run_is_refused_before_any_training_even_to_resume(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    (first,) = run_quietly(PS, tmp_path / "one", changes=["epochs=1"], results=results)
+    (again,) = run_quietly(PS, tmp_path / "one", changes=["epochs=1"], results=results, resume=True)
+    assert again == first
+    with pytest.raises(RunError, match=r"Expected no result of tiny/mlp-ps, seed 0, at .*results"):
+        run_quietly(PS, tmp_path / "two", changes=["epochs=1"], results=results, resume=True)
+    assert not (tmp_path / "two").exists()
+    path = tmp_path / "one" / PS.name / "seed-0" / "result.json"
+    path.write_text(json.dumps({**first, "date": "2020-01-01"}))
+    with pytest.raises(RunError, match=r"Expected no result of tiny/mlp-ps, seed 0, at .*results"):
+        run_quietly(PS, tmp_path / "one", changes=["epochs=1"], results=results, resume=True)
+
+
 def test_all_seeds_are_checked_before_the_first_is_run(tmp_path: Path) -> None:
     run_quietly(PS, tmp_path, (1,), changes=["epochs=1"])
     with pytest.raises(RunError, match="seed-1"):

@@ -36,6 +36,7 @@ from probsym.lab.results import (
     apart,
     check_result,
     curve_text,
+    is_result,
     read_curve,
     result_path,
     write_result,
@@ -203,10 +204,11 @@ class Job:
         refused = None
         if fabric.is_global_zero:
             try:
-                for seed, folder in self.folders.items() if not self.resume else ():
-                    if folder.is_dir() and any(folder.iterdir()):
+                for seed, folder in self.folders.items():
+                    if not self.resume and folder.is_dir() and any(folder.iterdir()):
                         raise RunError(f"Expected {folder} to be empty, or to resume (got a run of seed {seed})")
-                    if seed in self.kept and (path := self.kept[seed]).exists():
+                for seed, path in self.kept.items():
+                    if path.exists() and not (self.resume and _same_run(path, self.folders[seed] / "result.json")):
                         raise RunError(f"Expected no result of {self.recipe.name}, seed {seed}, at {path} (got one)")
                 for folder in (*self.folders.values(), *(path.parent for path in self.kept.values())):
                     made += [place for place in (folder, *folder.parents) if not place.exists()]
@@ -294,6 +296,12 @@ class Job:
             **origin,
         }
         return json.loads(json.dumps(result)), curve  # as its file will have it: lists where there are tuples
+
+
+def _same_run(path: Path, other: Path) -> bool:
+    """Whether both files are there and hold results of the same run."""
+    results = [read_json(file) for file in (path, other) if file.exists()]
+    return len(results) == 2 and all(map(is_result, results)) and results[0]["date"] == results[1]["date"]
 
 
 def _curve_in(folder: Path) -> list[dict[str, float]]:
