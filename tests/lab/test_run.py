@@ -186,6 +186,15 @@ def test_a_run_without_its_checkpoint_or_its_best_weights_cannot_be_loaded(tmp_p
         load_run(folder, PS, CPU)
 
 
+def test_a_run_is_not_loaded_with_the_checkpoint_of_another(tmp_path: Path) -> None:
+    folders = [tmp_path / name / PS.name / "seed-0" for name in ("one", "two")]
+    for name, epochs in (("one", 1), ("two", 2)):
+        run_quietly(PS, tmp_path / name, changes=[f"epochs={epochs}"])
+    shutil.copy(folders[1] / "checkpoint.pt", folders[0])
+    with pytest.raises(RunError, match=r"checkpoint.pt to be of a run with settings.epochs=1 \(got one with .*=2\)"):
+        load_run(folders[0], PS, CPU)
+
+
 def test_separation_has_nothing_to_load(tmp_path: Path) -> None:
     run_quietly(SEPARATION, tmp_path)
     with pytest.raises(RunError, match="recipe that trains"):

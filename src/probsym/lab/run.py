@@ -43,7 +43,15 @@ from probsym.lab.results import (
     write_with_curve,
 )
 from probsym.lab.separation import SeparationRecipe, separate
-from probsym.lab.training import Training, initial_weights, is_curve, make_engine, plain_description
+from probsym.lab.training import (
+    Training,
+    check_subject,
+    initial_weights,
+    is_curve,
+    make_engine,
+    plain_description,
+    subject,
+)
 
 PROCESSES_PER_CORE = 4
 PRECISIONS = ("32-true", "tf32", "bf16-mixed")
@@ -344,7 +352,9 @@ def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) 
     settings = settings_of(result, folder)
     engine = make_engine(recipe, settings, make_fabric(options))
     engine.kept_weights = KeptWeights(folder, partial(initial_weights, recipe, settings, result["seed"]))
-    state = load_checkpoint(folder / "checkpoint.pt", engine.device)
+    path = folder / "checkpoint.pt"
+    state = load_checkpoint(path, engine.device)
+    check_subject(path, state, subject(engine, recipe, result["seed"]))
     try:
         best = state["best"][next(iter(engine.task.selects))]["weights"] if settings.epochs else state["model"]
         engine.model.load_state_dict(best)
