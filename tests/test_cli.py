@@ -149,6 +149,18 @@ def test_results_and_runs_are_reported(call: Commands, tmp_path: Path) -> None:
     assert errors.startswith("RunError: Expected a finished run")
 
 
+def test_names_of_files_are_printed_as_they_are(call: Commands, tmp_path: Path) -> None:
+    results = tmp_path / "[/results]"
+    assert call("train", *TINY, "--out", tmp_path / "runs", "--results", results)[0] == 0
+    run = tmp_path / "runs" / "tiny" / "mlp-ps" / "seed-0"
+    code, output, _ = call("analyse", "cost", run, "--examples", 2, "--samples", 1, "--results", results)
+    assert code == 0
+    assert f"Written: {results}" in output
+    assert f"Report: {results}" in call("report", "--results", results, "--out", results / "report.html")[1]
+    place = tmp_path / "[red].png"
+    assert f"Picture: {place}" in call("picture", "inner_symmetry", "--out", place)[1]
+
+
 @pytest.mark.parametrize("words", [("table", 9), ("table", "one"), ("table",), ("trane",), ("list", "--nothing")])
 def test_wrong_words_exit_with_2(call: Commands, words: tuple[object, ...]) -> None:
     code, output, errors = call(*words)

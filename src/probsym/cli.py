@@ -184,7 +184,7 @@ def analyse(
         _print_rows(title, rows)
         if results is not None:
             path = write_analysis(results, name, result, rows, questions_of(name, questions), subject.device)
-            console.print(f"Written: {path}", soft_wrap=True)
+            console.print(f"Written: {path}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -242,7 +242,7 @@ def picture(
     else:
         figure = PICTURES[name](engines, count, seed)
     save(figure, out)
-    console.print(f"Picture: {out}", soft_wrap=True)
+    console.print(f"Picture: {out}", markup=False, soft_wrap=True)
 
 
 @app.command("table")
@@ -288,8 +288,8 @@ def report(
 
     check_places(out, markdown)  # before anything is read
     page, tables = write_report(load_runs(runs, results) if runs else load_results(results), out, markdown)
-    console.print(f"Report: {page}", soft_wrap=True)
-    console.print(f"Markdown: {tables}", soft_wrap=True)
+    console.print(f"Report: {page}", markup=False, soft_wrap=True)
+    console.print(f"Markdown: {tables}", markup=False, soft_wrap=True)
 
 
 @app.command()
