@@ -149,6 +149,23 @@ def test_results_and_runs_are_reported(call: Commands, tmp_path: Path) -> None:
     assert errors.startswith("RunError: Expected a finished run")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("evaluate", "x" * 300),
+        ("list", "--results", "x" * 300),
+        ("picture", "inner_symmetry", "--out", f"{'x' * 300}.png"),
+        ("report", "--out", "x" * 300),
+        ("report", "--out", "."),
+    ],
+    ids=lambda words: words[0],
+)
+def test_places_that_cannot_be_are_one_line(call: Commands, words: tuple[str, ...]) -> None:
+    code, output, errors = call(*words)
+    assert (code, output, errors.count("\n")) == (1, "", 1)
+    assert "Error: " in errors
+
+
 def test_names_of_files_are_printed_as_they_are(call: Commands, tmp_path: Path) -> None:
     results = tmp_path / "[/results]"
     assert call("train", *TINY, "--out", tmp_path / "runs", "--results", results)[0] == 0

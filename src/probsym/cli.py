@@ -319,7 +319,10 @@ def demo(
 
 
 def main() -> None:
-    """The command line: errors of our own in one line, exit code 1, or 2 for unknown names; 130 for Ctrl-C."""
+    """The command line: errors of our own and the system's in one line, exit code 1, or 2 for unknown names.
+
+    130 for Ctrl-C.
+    """
     try:
         code = app(standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
@@ -328,7 +331,7 @@ def main() -> None:
         _fail(str(error), 2)
     except Stopped as stop:
         _fail(f"Interrupted: {stop}", 130)
-    except ProbsymError as error:
+    except (ProbsymError, OSError) as error:
         _fail(f"{type(error).__name__}: {error}", 1)
     except Exception as error:
         if not hasattr(error, "exit_code"):
