@@ -174,7 +174,7 @@ class Training:
                             show(epoch + 1, self.settings.epochs, progress.curve[-1])
                     # within an epoch, several processes do not wait for each other
                     if engine.fabric.broadcast(request.asked) if ended else request.asked and engine.world == 1:
-                        self._stop(start, sums)
+                        self._stop(epoch, start, sums)
                     if time.perf_counter() - saved >= self.every:
                         self._save(start, sums)
                         saved = time.perf_counter()
@@ -191,9 +191,9 @@ class Training:
         kept = f"the last good checkpoint is {self.path}" if self.path.exists() else "there is no checkpoint yet"
         return NonFiniteError(f"{what} in epoch {epoch + 1}; {kept}")
 
-    def _stop(self, start: float, sums: Tensor) -> None:
+    def _stop(self, epoch: int, start: float, sums: Tensor) -> None:
         self._save(start, sums)
-        raise Stopped(f"stopped in epoch {self.epoch + 1} of {self.settings.epochs}; the checkpoint is {self.path}")
+        raise Stopped(f"stopped in epoch {epoch + 1} of {self.settings.epochs}; the checkpoint is {self.path}")
 
     def _end_epoch(self, epoch: int, sums: Tensor, start: float) -> None:
         engine, progress = self.engine, self.progress
