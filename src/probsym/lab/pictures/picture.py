@@ -10,6 +10,7 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from probsym._internal.atomic_write import atomic_write
 from probsym.errors import RunError
 from probsym.lab.engine import Engine
 
@@ -38,5 +39,5 @@ def check_place(path: Path) -> None:
 def save(figure: Figure, path: Path) -> None:
     """Write a picture, in the format that its name says; refuse to overwrite one."""
     check_place(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130, bbox_inches="tight")
+    with atomic_write(path, overwrite=False) as (beside,):
+        figure.savefig(beside, format=path.suffix.removeprefix("."), dpi=130, bbox_inches="tight")
