@@ -570,12 +570,15 @@ def test_the_first_interrupt_is_noted_and_the_second_raised() -> None:
 
 
 def test_a_process_whose_parent_was_terminated_too_stops_as_asked() -> None:
-    before = [signal.getsignal(caught) for caught in (signal.SIGINT, signal.SIGTERM)]
-    with graceful() as request:
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGINT)
-        assert request.asked
-    assert [signal.getsignal(caught) for caught in (signal.SIGINT, signal.SIGTERM)] == before
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with graceful() as request:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+            assert request.asked
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(("last", "epoch"), [(5, 2), (7, 2), (11, 3)])
