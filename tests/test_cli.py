@@ -149,6 +149,35 @@ def test_results_and_runs_are_reported(call: Commands, tmp_path: Path) -> None:
     assert errors.startswith("RunError: Expected a finished run")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("evaluate", "x" * 300),
+        ("list", "--results", "x" * 300),
+        ("picture", "inner_symmetry", "--out", f"{'x' * 300}.png"),
+        ("report", "--out", "x" * 300),
+        ("report", "--out", "."),
+    ],
+    ids=lambda words: words[0],
+)
+def test_places_that_cannot_be_are_one_line(call: Commands, words: tuple[str, ...]) -> None:
+    code, output, errors = call(*words)
+    assert (code, output, errors.count("\n")) == (1, "", 1)
+    assert "Error: " in errors
+
+
+def test_names_of_files_are_printed_as_they_are(call: Commands, tmp_path: Path) -> None:
+    results = tmp_path / "[/results]"
+    assert call("train", *TINY, "--out", tmp_path / "runs", "--results", results)[0] == 0
+    run = tmp_path / "runs" / "tiny" / "mlp-ps" / "seed-0"
+    code, output, _ = call("analyse", "cost", run, "--examples", 2, "--samples", 1, "--results", results)
+    assert code == 0
+    assert f"Written: {results}" in output
+    assert f"Report: {results}" in call("report", "--results", results, "--out", results / "report.html")[1]
+    place = tmp_path / "[red].png"
+    assert f"Picture: {place}" in call("picture", "inner_symmetry", "--out", place)[1]
+
+
 @pytest.mark.parametrize("words", [("table", 9), ("table", "one"), ("table",), ("trane",), ("list", "--nothing")])
 def test_wrong_words_exit_with_2(call: Commands, words: tuple[object, ...]) -> None:
     code, output, errors = call(*words)

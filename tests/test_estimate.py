@@ -9,7 +9,7 @@ from scipy import stats
 from torch import nn
 
 from probsym import Symmetrized, errors, groups, nets, samplers
-from probsym.estimate import Average
+from probsym.estimate import Average, draws_for
 from probsym.ops import SoftSort, soft_sort
 from probsym.samplers.draw import Draw
 from probsym.samplers.haar import from_elements
@@ -323,6 +323,12 @@ def test_suggested_samples_of_what_is_exact():
 
 def test_an_empty_batch_needs_one_draw():
     assert Symmetrized(lambda x: x[:, 0], "n c -> c", S).suggest_samples(torch.zeros(0, 3, 2), stderr=0.1) == 1
+
+
+@pytest.mark.parametrize("stderr", [1e-200, 1e-160])
+def test_suggested_samples_are_no_more_than_can_be_counted(stderr):
+    with pytest.raises(errors.RangeError, match="finite number of draws"):
+        draws_for(0.04, stderr)
 
 
 def test_suggested_samples_need_a_standard_error():

@@ -184,7 +184,7 @@ def analyse(
         _print_rows(title, rows)
         if results is not None:
             path = write_analysis(results, name, result, rows, questions_of(name, questions), subject.device)
-            console.print(f"Written: {path}", soft_wrap=True)
+            console.print(f"Written: {path}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -242,7 +242,7 @@ def picture(
     else:
         figure = PICTURES[name](engines, count, seed)
     save(figure, out)
-    console.print(f"Picture: {out}", soft_wrap=True)
+    console.print(f"Picture: {out}", markup=False, soft_wrap=True)
 
 
 @app.command("table")
@@ -288,8 +288,8 @@ def report(
 
     check_places(out, markdown)  # before anything is read
     page, tables = write_report(load_runs(runs, results) if runs else load_results(results), out, markdown)
-    console.print(f"Report: {page}", soft_wrap=True)
-    console.print(f"Markdown: {tables}", soft_wrap=True)
+    console.print(f"Report: {page}", markup=False, soft_wrap=True)
+    console.print(f"Markdown: {tables}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -319,7 +319,10 @@ def demo(
 
 
 def main() -> None:
-    """The command line: errors of our own in one line, exit code 1, or 2 for unknown names; 130 for Ctrl-C."""
+    """The command line: errors of our own and the system's in one line, exit code 1, or 2 for unknown names.
+
+    130 for Ctrl-C.
+    """
     try:
         code = app(standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
@@ -328,7 +331,7 @@ def main() -> None:
         _fail(str(error), 2)
     except Stopped as stop:
         _fail(f"Interrupted: {stop}", 130)
-    except ProbsymError as error:
+    except (ProbsymError, OSError) as error:
         _fail(f"{type(error).__name__}: {error}", 1)
     except Exception as error:
         if not hasattr(error, "exit_code"):

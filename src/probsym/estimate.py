@@ -211,7 +211,10 @@ def draws_for(variance: float, stderr: float) -> int:
     """
     if not 0 < stderr < math.inf:
         raise RangeError(f"Expected the standard error to be positive (got {stderr})")
-    return max(1, math.ceil(variance / stderr**2 - 1e-9))
+    draws = variance / stderr / stderr
+    if not math.isfinite(draws):
+        raise RangeError(f"Expected a finite number of draws (got variance {variance}, standard error {stderr})")
+    return max(1, math.ceil(draws - 1e-9))
 
 
 def joint_weights(chunks: Sequence[Draw]) -> Tensor | None:

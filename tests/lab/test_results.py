@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 from probsym.errors import RunError
+from probsym.lab import provenance as provenance_module
 from probsym.lab.json_with_table import TABLE, write_table
 from probsym.lab.provenance import provenance
 from probsym.lab.results import Summary, curve_text, read_curve, read_results, summarised, write_result
@@ -237,6 +239,19 @@ def test_the_commit_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PROBSYM_COMMIT")
     monkeypatch.setenv("PATH", "/nowhere")
     assert provenance(torch.device("cpu"))["commit"] == "unknown"
+
+
+def test_the_commit_of_another_repository_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PROBSYM_COMMIT", raising=False)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message=another"], check=True)
+    monkeypatch.setattr(provenance_module, "__file__", str(tmp_path / "provenance.py"))
+    assert provenance(torch.device("cpu"))["commit"] == "unknown"
+    (tmp_path / "provenance.py").write_text("")
+    subprocess.run([*git, "add", "provenance.py"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--message=ours"], check=True)
+    assert re.fullmatch("[0-9a-f]{40}", provenance(torch.device("cpu"))["commit"])
 
 
 def test_precision_is_kept_with_the_result(tmp_path: Path) -> None:

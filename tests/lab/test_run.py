@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,11 +91,42 @@ def test_another_run_is_not_resumed_and_what_differs_is_said(tmp_path: Path) -> 
         run_quietly(PS, tmp_path, changes=["epochs=2", "tau=0.5"], resume=True)
 
 
+def test_a_copied_run_does_not_pass_for_another_seed(tmp_path: Path) -> None:
+    run_quietly(PS, tmp_path, changes=["epochs=1"])
+    folder = tmp_path / PS.name / "seed-0"
+    shutil.copytree(folder, folder.with_name("seed-1"))
+    with pytest.raises(RunError, match=r"the run in .*seed-1 to have seed=1 \(got one with seed=0\)"):
+        run_quietly(PS, tmp_path, (1,), changes=["epochs=1"], resume=True)
+
+
+def test_a_result_of_another_run_is_refused_before_any_training_even_to_resume(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    (first,) = run_quietly(PS, tmp_path / "one", changes=["epochs=1"], results=results)
+    (again,) = run_quietly(PS, tmp_path / "one", changes=["epochs=1"], results=results, resume=True)
+    assert again == first
+    with pytest.raises(RunError, match=r"Expected no result of tiny/mlp-ps, seed 0, at .*results"):
+        run_quietly(PS, tmp_path / "two", changes=["epochs=1"], results=results, resume=True)
+    assert not (tmp_path / "two").exists()
+    path = tmp_path / "one" / PS.name / "seed-0" / "result.json"
+    path.write_text(json.dumps({**first, "date": "2020-01-01"}))
+    with pytest.raises(RunError, match=r"Expected no result of tiny/mlp-ps, seed 0, at .*results"):
+        run_quietly(PS, tmp_path / "one", changes=["epochs=1"], results=results, resume=True)
+
+
 def test_all_seeds_are_checked_before_the_first_is_run(tmp_path: Path) -> None:
     run_quietly(PS, tmp_path, (1,), changes=["epochs=1"])
     with pytest.raises(RunError, match="seed-1"):
         run_quietly(PS, tmp_path, (0, 1), changes=["epochs=1"])
     assert not (tmp_path / PS.name / "seed-0").exists()
+
+
+@pytest.mark.parametrize("change", ["batch_size=1000000000", "tau=0", "dropout=1", "input_noise=0.1", "huber=0.1"])
+def test_what_is_refused_leaves_no_folders(tmp_path: Path, change: str) -> None:
+    folder, results = tmp_path / "runs", tmp_path / "results"
+    results.mkdir()
+    with pytest.raises(ProbsymError, match=change.partition("=")[0]):
+        run_quietly(PS, folder, (0, 1), changes=["epochs=1", change], results=results)
+    assert list(tmp_path.rglob("*")) == [results]
 
 
 def test_a_file_where_a_folder_should_be_is_a_typed_error(tmp_path: Path) -> None:
@@ -152,6 +184,15 @@ def test_a_run_without_its_checkpoint_or_its_best_weights_cannot_be_loaded(tmp_p
     path.unlink()
     with pytest.raises(RunError, match="checkpoint"):
         load_run(folder, PS, CPU)
+
+
+def test_a_run_is_not_loaded_with_the_checkpoint_of_another(tmp_path: Path) -> None:
+    folders = [tmp_path / name / PS.name / "seed-0" for name in ("one", "two")]
+    for name, epochs in (("one", 1), ("two", 2)):
+        run_quietly(PS, tmp_path / name, changes=[f"epochs={epochs}"])
+    shutil.copy(folders[1] / "checkpoint.pt", folders[0])
+    with pytest.raises(RunError, match=r"checkpoint.pt to be of a run with settings.epochs=1 \(got one with .*=2\)"):
+        load_run(folders[0], PS, CPU)
 
 
 def test_separation_has_nothing_to_load(tmp_path: Path) -> None:

@@ -569,19 +569,34 @@ def test_the_first_interrupt_is_noted_and_the_second_raised() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_an_interrupt_in_a_step_stops_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_whose_parent_was_terminated_too_stops_as_asked() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with graceful() as request:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+            assert request.asked
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("last", "epoch"), [(5, 2), (7, 2), (11, 3)])
+def test_an_interrupt_in_a_step_stops_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int, epoch: int
+) -> None:
     training = training_of(tmp_path)
     step = training.engine.train_step
 
     def interrupted(index: Tensor, seed: int, number: int) -> Tensor:
-        if number == 5:
+        if number == last:
             signal.raise_signal(signal.SIGINT)
         return step(index, seed, number)
 
     monkeypatch.setattr(training.engine, "train_step", interrupted)
-    with pytest.raises(Stopped, match=f"epoch 2 of 3.*{tmp_path}"):
+    with pytest.raises(Stopped, match=f"epoch {epoch} of 3.*{tmp_path}"):
         training.run()
-    assert load_checkpoint(tmp_path / "checkpoint.pt")["step"] == 6
+    assert load_checkpoint(tmp_path / "checkpoint.pt")["step"] == last + 1
     again, whole = training_of(tmp_path), training_of(tmp_path / "whole")
     assert again.resume()
     for run in (again, whole):

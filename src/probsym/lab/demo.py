@@ -69,7 +69,9 @@ def demonstrate(epochs: int, out: Path | None, console: Console, train: int = 20
     engines = {title: outcome.engine for title, outcome in outcomes.items()}
     save(demo_picture(engines, {title: outcome.curve for title, outcome in outcomes.items()}), picture)
     write_report(load_results(folder / "results"), page, title=PAGE_TITLE, lead=lead(train))
-    console.print(f"Picture: {picture}", f"Report: {page}", *NEXT, sep="\n", soft_wrap=True, highlight=False)
+    console.print(
+        f"Picture: {picture}", f"Report: {page}", *NEXT, sep="\n", soft_wrap=True, highlight=False, markup=False
+    )
     return outcomes
 
 

@@ -75,6 +75,11 @@ class Engine:
             raise RunError(f"Expected no compiled steps where forces are in the loss (got task {task.name!r})")
         if capture and (self.device.type != "cuda" or self.world > 1):
             raise RunError(f"Expected one CUDA device to capture steps on (got {self.world} of {self.device.type})")
+        few = data.train.take(slice(0, 1))
+        if settings.input_noise:  # tasks that can have none refuse it
+            task.disturbed(few, settings.input_noise, torch.Generator())
+        if settings.huber:
+            task.huber_loss(few.targets, few.targets, settings.huber)
         self.data = data.to(self.device)
         self.seed = seed
         self.initial = {} if seed is None else {name: tensor.clone() for name, tensor in model.state_dict().items()}

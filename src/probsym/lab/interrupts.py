@@ -17,7 +17,10 @@ class Request:
 
 @contextmanager
 def graceful() -> Iterator[Request]:
-    """Note the first Ctrl-C, or SIGTERM, instead of raising it; a second one acts as ever."""
+    """Note the first Ctrl-C, and the first SIGTERM, instead of raising it; a second of the same kind acts as ever.
+
+    A SIGTERM to a whole group of processes comes with a SIGINT, which those get whose parent has ended.
+    """
     request = Request()
     if threading.current_thread() is not threading.main_thread():  # only there can signals be caught
         yield request
@@ -27,8 +30,7 @@ def graceful() -> Iterator[Request]:
 
     def note(number: int, frame: FrameType | None) -> None:
         request.asked = True
-        for caught, handler in before.items():
-            signal.signal(caught, handler)
+        signal.signal(number, before[signal.Signals(number)])
 
     for caught in signals:
         signal.signal(caught, note)

@@ -37,12 +37,20 @@ def _command() -> str:
 
 
 def _git_commit() -> str:
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    """The commit of these files; unknown where they are installed inside a repository that is not theirs."""
     try:
-        completed = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
+        known = _git("ls-files", Path(__file__).name)
+        return (known and _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")) or "unknown"
     except OSError:  # no git at all
         return "unknown"
-    return completed.stdout.strip() or "unknown"
+
+
+def _git(*words: str) -> str:
+    """What git prints, nothing if it refuses."""
+    command = ["git", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+    ).stdout.strip()
 
 
 def _processor() -> str:

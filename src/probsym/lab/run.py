@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,13 +36,22 @@ from probsym.lab.results import (
     apart,
     check_result,
     curve_text,
+    is_result,
     read_curve,
     result_path,
     write_result,
     write_with_curve,
 )
 from probsym.lab.separation import SeparationRecipe, separate
-from probsym.lab.training import Training, initial_weights, is_curve, make_engine, plain_description
+from probsym.lab.training import (
+    Training,
+    check_subject,
+    initial_weights,
+    is_curve,
+    make_engine,
+    plain_description,
+    subject,
+)
 
 PROCESSES_PER_CORE = 4
 PRECISIONS = ("32-true", "tf32", "bf16-mixed")
@@ -178,8 +187,9 @@ class Job:
         _set_products(self.options)  # once more: this may be a process of its own
         if console is None or not fabric.is_global_zero:
             console = Console(quiet=not fabric.is_global_zero)
+        made: list[Path] = []
         try:
-            self._make_places(fabric)
+            self._make_places(fabric, made)
             results = [self._one(fabric, seed, folder, console) for seed, folder in self.folders.items()]
         except RuntimeError as error:
             if fabric.world_size == 1 or isinstance(error, ProbsymError) or not lost_another(error):
@@ -188,19 +198,28 @@ class Job:
                 f"Expected all {fabric.world_size} processes to go on (got, in process {fabric.global_rank}, that "
                 f"another one ended or cannot be reached); {GO_ON}"
             ) from error
+        finally:
+            for place in sorted(made, key=lambda place: len(place.parts), reverse=True):
+                with suppress(OSError):  # there is something in it
+                    place.rmdir()
         return results if fabric.is_global_zero else []
 
-    def _make_places(self, fabric: Fabric) -> None:
-        """Make the folders before anything is computed, in the first process; what it refuses, all refuse."""
+    def _make_places(self, fabric: Fabric, made: list[Path]) -> None:
+        """Make the folders before anything is computed, in the first process; what it refuses, all refuse.
+
+        Those that were not there yet are added to `made`.
+        """
         refused = None
         if fabric.is_global_zero:
             try:
-                for seed, folder in self.folders.items() if not self.resume else ():
-                    if folder.is_dir() and any(folder.iterdir()):
+                for seed, folder in self.folders.items():
+                    if not self.resume and folder.is_dir() and any(folder.iterdir()):
                         raise RunError(f"Expected {folder} to be empty, or to resume (got a run of seed {seed})")
-                    if seed in self.kept and (path := self.kept[seed]).exists():
+                for seed, path in self.kept.items():
+                    if path.exists() and not (self.resume and _same_run(path, self.folders[seed] / "result.json")):
                         raise RunError(f"Expected no result of {self.recipe.name}, seed {seed}, at {path} (got one)")
                 for folder in (*self.folders.values(), *(path.parent for path in self.kept.values())):
+                    made += [place for place in (folder, *folder.parents) if not place.exists()]
                     folder.mkdir(parents=True, exist_ok=True)
             except RunError as error:
                 refused = str(error)
@@ -214,8 +233,10 @@ class Job:
         path, curve_path = folder / "result.json", folder / "curve.csv"
         if fabric.broadcast(path.exists()):  # what the first process sees: a folder on a network has many views
             result = read_run(folder)
-            if (theirs := settings_of(result, folder)) != self.settings:
-                wanted, got = apart(asdict(self.settings), asdict(theirs))
+            ours = {"row": self.recipe.name, "seed": seed, **asdict(self.settings)}
+            theirs = {"row": result["row"], "seed": result["seed"], **asdict(settings_of(result, folder))}
+            if theirs != ours:
+                wanted, got = apart(ours, theirs)
                 raise RunError(f"Expected the run in {folder} to have {wanted} (got one with {got})")
             if result.get("precision", self.options.precision) != self.options.precision:
                 raise RunError(
@@ -285,6 +306,12 @@ class Job:
         return json.loads(json.dumps(result)), curve  # as its file will have it: lists where there are tuples
 
 
+def _same_run(path: Path, other: Path) -> bool:
+    """Whether both files are there and hold results of the same run."""
+    results = [read_json(file) for file in (path, other) if file.exists()]
+    return len(results) == 2 and all(map(is_result, results)) and results[0]["date"] == results[1]["date"]
+
+
 def _curve_in(folder: Path) -> list[dict[str, float]]:
     """The curve in a run's last checkpoint."""
     curve = load_checkpoint(folder / "checkpoint.pt").get("curve")
@@ -325,7 +352,9 @@ def load_run(folder: Path, recipe: Recipe | SeparationRecipe, options: Options) 
     settings = settings_of(result, folder)
     engine = make_engine(recipe, settings, make_fabric(options))
     engine.kept_weights = KeptWeights(folder, partial(initial_weights, recipe, settings, result["seed"]))
-    state = load_checkpoint(folder / "checkpoint.pt", engine.device)
+    path = folder / "checkpoint.pt"
+    state = load_checkpoint(path, engine.device)
+    check_subject(path, state, subject(engine, recipe, result["seed"]))
     try:
         best = state["best"][next(iter(engine.task.selects))]["weights"] if settings.epochs else state["model"]
         engine.model.load_state_dict(best)

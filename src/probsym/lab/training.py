@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -106,26 +107,13 @@ class Training:
 
     def _subject(self) -> dict[str, Any]:
         """What is trained: the same in every checkpoint of a run."""
-        return {
-            "recipe": self.recipe.name,
-            "seed": self.seed,
-            "settings": asdict(self.settings),
-            "built": self.built,
-            "data": self.engine.task.source,
-        }
+        return {**subject(self.engine, self.recipe, self.seed), "built": self.built}
 
     def _load(self) -> None:
-        wanted = self._subject()
-        # older checkpoints do not say what was built, nor from which data, nor how often weights are kept
-        older = {"built": wanted["built"], "data": wanted["data"], "keep_every": self.keep_every, "precision": None}
+        # older checkpoints do not say how often weights are kept, nor in which precision
+        older = {"keep_every": self.keep_every, "precision": None}
         state = older | load_checkpoint(self.path, self.engine.device)
-        stored = {name: state.get(name) for name in wanted}
-        if isinstance(stored["settings"], dict):  # those that came later have their defaults in older checkpoints
-            stored["settings"] = asdict(Settings()) | stored["settings"]
-        stored["built"] = completed(stored["built"])
-        if stored != wanted:
-            ours, theirs = apart(wanted, stored)
-            raise RunError(f"Expected {self.path} to be of a run with {ours} (got one with {theirs})")
+        check_subject(self.path, state, self._subject())
         began = f"which the run in {self.path.parent} began"
         if self.keep_every not in (None, state["keep_every"]):
             raise RunError(
@@ -186,7 +174,7 @@ class Training:
                             show(epoch + 1, self.settings.epochs, progress.curve[-1])
                     # within an epoch, several processes do not wait for each other
                     if engine.fabric.broadcast(request.asked) if ended else request.asked and engine.world == 1:
-                        self._stop(start, sums)
+                        self._stop(epoch, start, sums)
                     if time.perf_counter() - saved >= self.every:
                         self._save(start, sums)
                         saved = time.perf_counter()
@@ -203,9 +191,9 @@ class Training:
         kept = f"the last good checkpoint is {self.path}" if self.path.exists() else "there is no checkpoint yet"
         return NonFiniteError(f"{what} in epoch {epoch + 1}; {kept}")
 
-    def _stop(self, start: float, sums: Tensor) -> None:
+    def _stop(self, epoch: int, start: float, sums: Tensor) -> None:
         self._save(start, sums)
-        raise Stopped(f"stopped in epoch {self.epoch + 1} of {self.settings.epochs}; the checkpoint is {self.path}")
+        raise Stopped(f"stopped in epoch {epoch + 1} of {self.settings.epochs}; the checkpoint is {self.path}")
 
     def _end_epoch(self, epoch: int, sums: Tensor, start: float) -> None:
         engine, progress = self.engine, self.progress
@@ -286,6 +274,24 @@ class Training:
                 metrics |= report_on_test(engine, self.seed, f"{mark}{AT_END}")
         metrics["train_seconds"] = round(seconds, 2)
         return metrics
+
+
+def subject(engine: Engine, recipe: Recipe, seed: int) -> dict[str, Any]:
+    """Of which run a checkpoint is."""
+    return {"recipe": recipe.name, "seed": seed, "settings": asdict(engine.settings), "data": engine.task.source}
+
+
+def check_subject(path: Path, state: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint of another run."""
+    # older checkpoints do not say what was built, nor from which data
+    stored = {name: state.get(name, wanted[name] if name in ("built", "data") else None) for name in wanted}
+    if isinstance(stored["settings"], dict):  # those that came later have their defaults in older checkpoints
+        stored["settings"] = asdict(Settings()) | stored["settings"]
+    if "built" in stored:
+        stored["built"] = completed(stored["built"])
+    if stored != wanted:
+        ours, theirs = apart(wanted, stored)
+        raise RunError(f"Expected {path} to be of a run with {ours} (got one with {theirs})")
 
 
 def is_curve(content: Any) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probsym import Symmetrized, groups, nets, samplers
 from probsym.data import Particles
-from probsym.errors import RunError
+from probsym.errors import RunError, WriteError
 from probsym.lab.engine import Engine
 from probsym.lab.examples import Splits
 from probsym.lab.pictures.picture import save
@@ -19,6 +19,7 @@ from probsym.lab.pictures.systems import systems
 from probsym.lab.recipe import Settings
 from probsym.lab.recipes.nbody import NBody, as_examples
 from probsym.lab.run import Options, make_fabric
+from tests.fault_injection import full_at
 from tests.lab.cases import PLAIN, engine_of
 
 
@@ -112,3 +113,12 @@ def test_pictures_are_of_models_as_they_are_evaluated() -> None:
 def test_no_model_is_left_out() -> None:
     figure = systems({f"model {i}": engine() for i in range(7)}, count=1)
     assert len(figure.legends[0].get_texts()) == 2 + 7
+
+
+def test_on_a_full_disk_nothing_is_left_of_a_picture(tmp_path: Path) -> None:
+    figure, path = systems({"still": engine()}, count=1), tmp_path / "new" / "picture.png"
+    with full_at(100), pytest.raises(WriteError, match="File too large"):
+        save(figure, path)
+    assert not list(path.parent.iterdir())
+    save(figure, path)
+    assert [file.name for file in path.parent.iterdir()] == ["picture.png"]

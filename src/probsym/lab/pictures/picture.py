@@ -39,5 +39,5 @@ def check_place(path: Path) -> None:
 def save(figure: Figure, path: Path) -> None:
     """Write a picture, in the format that its name says; refuse to overwrite one."""
     check_place(path)
-    with atomic_write(path) as (partial,):
+    with atomic_write(path, overwrite=False) as (partial,):
         figure.savefig(partial, format=path.suffix.removeprefix("."), dpi=130, bbox_inches="tight")

@@ -47,7 +47,7 @@ def render(template: str, **values: Any) -> str:
 
 def check_places(page: Path, markdown: Path | None = None) -> tuple[Path, Path]:
     """The two files of a report, by default side by side; refused if either is there, or both are the same."""
-    beside = page.with_suffix(".md") if markdown is None else markdown
+    beside = page.parent / f"{page.stem}.md" if markdown is None else markdown
     if beside == page:
         raise RunError(f"Expected two files, one for the page and one for Markdown (got {page} for both)")
     for path in (page, beside):
