@@ -1,3 +1,4 @@
+import warnings
 from dataclasses import dataclass, field
 
 import pytest
@@ -268,3 +269,19 @@ def test_elements_keep_their_precision_under_autocast(group):
     assert product.dtype == torch.float32
     torch.testing.assert_close(product, group.compose(g, h))
     assert inside.all()
+
+
+def test_elements_that_pass_no_gradient_to_a_net_warn() -> None:
+    class Unrelaxed(S):
+        choose = groups.Group.choose
+
+    features = torch.rand(2, 3, requires_grad=True)
+    with pytest.warns(UserWarning, match=r"Unrelaxed\(\) to have the verb `choose`.*net's scores .*torch.int64"):
+        g, carrier = Unrelaxed().choose(features)
+    assert g is carrier
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Unrelaxed().choose(features.detach())
+        with torch.no_grad():
+            Unrelaxed().choose(features)
+        torch.compile(lambda z: Unrelaxed().choose(z)[0], backend="eager", fullgraph=True)(features)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
@@ -13,6 +14,7 @@ from torch import Tensor
 from probsym.errors import GroupError, ShapeError
 from probsym.ops import Order
 from probsym.ops.random_numbers import normal_numbers, random_numbers
+from probsym.ops.transforms import needs_gradient, traced
 
 Axis = int | tuple[int, int]
 Device = torch.device | None
@@ -160,11 +162,16 @@ class Group(ABC):
     ) -> tuple[Tensor, Carrier]:
         """The element that the features determine, and what acts in its place so that the features get a gradient.
 
-        By default the element acts itself: if it is made of whole numbers, the features get none, and a net that
-        returns them is not trained.
+        By default the element acts itself; whole numbers pass no gradient to the features, and a warning says so.
         `tau` is the temperature of the straight-through gradient, for groups that use one.
         """
         g = self.project(features, noise=noise)
+        if needs_gradient(features) and not g.is_floating_point() and not traced():
+            warnings.warn(
+                f"Expected {self!r} to have the verb `choose`, which passes a gradient to the net's "
+                f"{self.feature_field} (got its default, and elements of {g.dtype}: the net is not trained)",
+                stacklevel=2,
+            )
         return g, g
 
     def entropy(self, features: Tensor, carrier: Carrier, tau: float) -> Tensor | None:
