@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from probsym import cli
@@ -166,7 +167,10 @@ def test_places_that_cannot_be_are_one_line(call: Commands, words: tuple[str, ..
     assert "Error: " in errors
 
 
-def test_names_of_files_are_printed_as_they_are(call: Commands, tmp_path: Path) -> None:
+def test_names_of_files_are_printed_as_they_are(
+    call: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SKETCHES, "inner_symmetry", lambda device, seed: Figure((1, 1)))
     results = tmp_path / "[/results]"
     assert call("train", *TINY, "--out", tmp_path / "runs", "--results", results)[0] == 0
     run = tmp_path / "runs" / "tiny" / "mlp-ps" / "seed-0"

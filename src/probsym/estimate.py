@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from probsym.errors import RangeError
+from probsym.errors import NonFiniteError, RangeError
+from probsym.ops.argument_checks import readable
 from probsym.ops.precision import at_least_float32
 from probsym.samplers.draw import Draw
 
@@ -173,6 +174,16 @@ class Average:
             two = y[:, :even].reshape(len(y), even // 2, 2, *y.shape[2:])
             means.append((_like(share.to(y.dtype), two) * two).sum(2))
         return means, total
+
+    def check(self) -> None:
+        """Refuse weights by whose sum nothing can be divided; of a single chunk it may be zero."""
+        total = self.weight
+        if isinstance(total, Tensor) and readable(total) and not (right := total.isfinite() & (total != 0)).all():
+            item = int((~right).nonzero()[0])
+            raise NonFiniteError(
+                f"Expected weights of draws with a sum that is finite and not zero (got {total[item].item()} in item "
+                f"{item})"
+            )
 
     def mean(self) -> list[Tensor]:
         """The mean of each output, (B, ...), in at least float32."""

@@ -86,9 +86,10 @@ class Symmetrized(Saved, nn.Module):
     `residual` inputs are tensors. A net's scores need the gradient through all pairs, so a backward pass that reaches
     them raises `DerivativeError`; samplers without a trained net can be used in training.
 
-    NaN and infinity in inputs that the sampler reads, and in what its net returns, raise an error on the CPU, except in
-    compiled or traced code. `model.check_finite = False` turns the check off. On a GPU there is no check: it would make
-    the host wait in every step. Call `model.signature.check_inputs(inputs, mask, finite=True)` to check there.
+    NaN and infinity in inputs that the sampler reads, in what its net returns and in weights of draws raise an error on
+    the CPU, except in compiled or traced code. `model.check_finite = False` turns the check off. On a GPU there is no
+    check: it would make the host wait in every step. Call
+    `model.signature.check_inputs(inputs, mask, finite=True)` to check there.
 
     >>> from probsym import groups
     >>> model = Symmetrized(lambda x: x[:, 0], "n c -> c", {"n": groups.S()}, samples=100)
@@ -97,7 +98,8 @@ class Symmetrized(Saved, nn.Module):
     """
 
     check_finite: bool = True
-    """Whether inputs that the sampler reads and what its net returns are checked for NaN and infinity, on the CPU."""
+    """Whether inputs that the sampler reads, what its net returns and weights are checked for NaN and infinity, on the
+    CPU."""
 
     def __init__(
         self,
@@ -170,6 +172,8 @@ class Symmetrized(Saved, nn.Module):
         average = Average(statistics=False)
         for draw, again in self._draws(sampler, batch, numbers, self.chunk):
             average.add(self._call.values(self.base, batch, draw, extra, again), draw)
+        if self.check_finite:
+            average.check()
         return Placement(outline, batch, self.residual).mean(average)
 
     def estimate(
@@ -246,6 +250,8 @@ class Symmetrized(Saved, nn.Module):
             wanted = self._round(samples, average.count, max_samples, block or 1)
             numbers = self._noise(sampler, batch, wanted, source, noise, coupling, start=average.count)
             draws = self._draws(sampler, batch, numbers, chunk)
+        if self.check_finite:
+            average.check()
         losses, placement = partial(self._losses, sampler, batch, chunks), Placement(outline, batch, self.residual)
         return Estimate(
             mean=placement.mean(average),

@@ -115,6 +115,24 @@ def test_draws_that_do_not_fit_are_refused(name: str, monkeypatch: pytest.Monkey
         model(torch.randn(4, 5, 2))
 
 
+class FirstFirst(samplers.Haar):
+    """Uniform orders, of which only those count that leave the first item where it is."""
+
+    def forward(self, batch, noise):
+        draw = super().forward(batch, noise)
+        return draw.weighted((draw.elements["n"][..., 0] == 0).to(batch.dtype))
+
+
+def test_the_weights_of_some_chunks_may_be_zero() -> None:
+    model, x = Symmetrized(lambda x: x[:, 0], "n c -> c", S, FirstFirst(), samples=40).eval(), torch.randn(4, 5, 2)
+    noise = model.noise(x, seed=0)
+    for average in (lambda: model(x, noise=noise), lambda: model.estimate(x, noise=noise).mean):
+        model.chunk = None
+        whole = average()
+        model.chunk = 1
+        torch.testing.assert_close(average(), whole)
+
+
 @pytest.mark.parametrize("method", ["canonical", "learned"])
 def test_nets_that_diverge_are_noticed(method: str) -> None:
     """Not at padding, where a net may leave anything; not if nobody wants to know."""

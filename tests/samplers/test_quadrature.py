@@ -114,14 +114,26 @@ class Cyclic(groups.Finite):
         return torch.eye(self.order, dtype=dtype)[(torch.arange(self.order) - g.unsqueeze(-1)) % self.order]
 
 
+class Mutable(Cyclic):
+    """As those of a dataclass that is not frozen, no keys of a dictionary."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("group", [Cyclic, Mutable])
 @pytest.mark.parametrize("random", [True, False])
-def test_groups_that_print_alike_have_rules_of_their_own(random: bool) -> None:
-    x = torch.arange(12.0).view(1, 3, 4)
-    made = Symmetrized(
-        lambda x: x[:, 0, 0] ** 2, "a b -> ", {"a": Cyclic(3), "b": Cyclic(4)}, samplers.Quadrature(2, random=random)
-    )
+def test_groups_that_print_alike_have_rules_of_their_own(random: bool, group: type[Cyclic]) -> None:
+    x, bound = torch.arange(12.0).view(1, 3, 4), {"a": group(3), "b": group(4)}
+    made = Symmetrized(lambda x: x[:, 0, 0] ** 2, "a b -> ", bound, samplers.Quadrature(2, random=random))
     assert made.estimate(x).samples == 12
     torch.testing.assert_close(made(x), x.square().mean((1, 2)))
+
+
+def test_models_that_share_a_sampler_share_the_rules_of_equal_groups() -> None:
+    sampler, x = samplers.Quadrature(3), torch.randn(2, 4, 3)
+    for group in (groups.SO(3), groups.SO(3), groups.O(3), groups.O(3)):
+        Symmetrized(lambda x: x[:, 0] ** 2, "n d -> d", {"d": group}, sampler)(x)
+    assert [*sampler._rules] == [groups.SO(3), groups.O(3)]
 
 
 def test_without_groups_there_is_one_element() -> None:

@@ -1,5 +1,7 @@
 """`assert_equivariant` on models that are, and on models that are not."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -33,15 +35,38 @@ class Unmoved(samplers.Haar):
 class Upright(samplers.Haar):
     """Weighs elements by how little they turn the axes of the room, and not of the points."""
 
+    def __init__(self, strength: float) -> None:
+        super().__init__()
+        self.strength = strength
+
     def forward(self, batch, noise):
         g = noise.elements["d"]
-        return Draw(g.shape[1], {"d": g}, {"d": g}, weights=torch.softmax(5 * g[..., 0, 0], 1))
+        return Draw(g.shape[1], {"d": g}, {"d": g}, weights=torch.softmax(self.strength * g[..., 0, 0], 1))
 
 
-def test_weights_that_do_not_follow_the_input_are_noticed() -> None:
-    model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.SO(3)}, Upright(), samples=8)
+@pytest.mark.parametrize(("strength", "samples", "dtype"), [(5.0, 8, torch.float64), (0.05, 2000, torch.float32)])
+def test_weights_that_do_not_follow_the_input_are_noticed(strength: float, samples: int, dtype: torch.dtype) -> None:
+    model = Symmetrized(lambda x: x[:, 0], "n d -> d", {"d": groups.SO(3)}, Upright(strength), samples=samples)
     with pytest.raises(AssertionError, match="in batch item"):
-        assert_equivariant(model, points())
+        assert_equivariant(model, points(dtype))
+
+
+class Undecided(samplers.Haar):
+    """Leaves the first draw, and its weight, to rounding."""
+
+    def forward(self, batch, noise):
+        draw = super().forward(batch, noise)
+        ordered = torch.arange(5, 0, -1, dtype=batch.dtype).repeat(batch.count, draw.count, 1)
+        ordered[:, 0, 1] = 5 - 1e-12
+        scores = torch.zeros_like(ordered).scatter(-1, draw.elements["n"], ordered)
+        weights = torch.ones(batch.count, draw.count, dtype=batch.dtype)
+        weights[:, 0] += batch.inputs[0][:, 0, 0].abs()
+        return replace(draw, weights=weights, features={"n": scores})
+
+
+def test_the_weight_of_a_draw_that_rounding_decides_is_left_out() -> None:
+    model = Symmetrized(lambda x: x[:, 0], "n c -> c", S, Undecided(), samples=4)
+    assert assert_equivariant(model, points(batch=2)).unclear == 2
 
 
 class ByPlace(samplers.Sampler):

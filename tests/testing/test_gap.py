@@ -64,6 +64,18 @@ def test_averages_are_compared_where_draws_alone_say_nothing(sampler: samplers.S
     assert equivariance_gap(model, inputs(batch=8), samples=20, generator=seeded(1)).p_value <= 0.01
 
 
+class WeighingLearned(samplers.Learned):
+    def forward(self, batch, noise):
+        draw = super().forward(batch, noise)
+        return draw.weighted(torch.ones(batch.count, draw.count))
+
+
+def test_weighted_draws_with_fixed_noise_get_their_index() -> None:
+    sampler = WeighingLearned(nets.DeepSets(2), fixed_noise=True)
+    model, x = Symmetrized(lambda x: x[:, 0], "n c -> c", S, sampler, samples=3), inputs(torch.float32)
+    assert equivariance_gap(model, x, index=torch.arange(2), samples=4, generator=seeded()).stderr == 0
+
+
 @pytest.mark.parametrize(("sampler", "samples"), [("Haar", 10), ("Haar", 50), ("Learned", 10)])
 def test_p_values_are_uniform_for_right_models(sampler: str, samples: int) -> None:
     with torch.random.fork_rng():

@@ -43,7 +43,7 @@ class Draw:
     features: Mapping[str, Tensor] = field(default_factory=dict)
 
     def check(self, batch: Batch, finite: bool) -> None:
-        """Refuse a draw that does not fit the batch, and with `finite` weights and features that are not numbers."""
+        """Refuse a draw that does not fit the batch, and with `finite` features that are NaN or infinite."""
         if traced():
             return
         groups, size = batch.groups, (batch.count, self.count)
@@ -60,14 +60,6 @@ class Draw:
             if truth is not None and (truth.dtype != torch.bool or tuple(truth.shape) != size[:1]):
                 shape = tuple(truth.shape)
                 raise ShapeError(f"Expected {name} to be booleans {size[:1]} in a draw (got {shape}, {truth.dtype})")
-        if self.weights is not None and finite and readable(self.weights):
-            total = self.weights.detach().sum(1)
-            if not (right := total.isfinite() & (total != 0)).all():
-                item = int((~right).nonzero()[0])
-                raise NonFiniteError(
-                    f"Expected weights in a draw with a sum that is finite and not zero (got {total[item].item()} in "
-                    f"item {item})"
-                )
         for key, z in self.features.items() if finite else ():
             if readable(z) and not (right := torch.isfinite(_real(z.detach(), batch.mask_of(key)))).all():
                 field, item = groups[key].linear.feature_field, int((~right.flatten(1).all(1)).nonzero()[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ class Quadrature(Sampler):
             raise RangeError(f"Expected limit to be 1 or more (got {limit})")
         self.degree, self.random, self.limit = degree, random, limit
         self.draws_elements = random
-        self._rules: list[tuple[Group, tuple[Tensor, Tensor]]] = []  # made once, since Lebedev's take long
+        self._rules: dict[Group, tuple[Tensor, Tensor]] = {}  # not by name: groups may print alike
 
     def extra_repr(self) -> str:
         return f"degree={self.degree}, random={self.random}"
@@ -81,9 +82,9 @@ class Quadrature(Sampler):
 
     def _rule(self, group: Group, device: torch.device) -> tuple[Tensor, Tensor]:
         """Elements and weights on a device, where they stay for the next call: a CUDA graph cannot move them there."""
-        known = next((rule for other, rule in self._rules if other is group), None)  # groups may print alike
-        listed, share = known or group.linear.quadrature(self.degree)
+        kept = isinstance(group, Hashable)
+        listed, share = (self._rules.get(group) if kept else None) or group.linear.quadrature(self.degree)
         rule = listed.to(device), share.to(device)
-        if not traced():
-            self._rules = [*((other, rule) for other, rule in self._rules if other is not group), (group, rule)]
+        if kept and not traced():
+            self._rules[group] = rule
         return rule

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,9 +88,7 @@ def _real(batch: Batch, shapes: Sequence[tuple[int, ...]], names: Sequence[tuple
     whole = torch.ones((), dtype=torch.bool, device=batch.device)
     return torch.cat(
         [
-            (whole if real is None else real)
-            .expand(batch.count, *shape)
-            .reshape(batch.count, torch.Size(shape).numel())
+            (whole if real is None else real).expand(batch.count, *shape).reshape(batch.count, math.prod(shape))
             for real, shape in zip(masks, shapes, strict=True)
         ],
         1,

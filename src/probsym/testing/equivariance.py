@@ -130,7 +130,7 @@ def _compared(subject: Subject, here: Values, moved: Moved, noise: Noise | None,
     wanted, error, item = moved.outputs(here.outputs), 0.0, 0
     pairs = list(zip(there.outputs, wanted, strict=True))
     if here.weights is not None and there.weights is not None:
-        pairs.append((there.weights, here.weights))
+        pairs.append((_shares(there.weights, unclear), _shares(here.weights, unclear)))
     for y, want in pairs:
         off = (y - want).abs().to(torch.float64)
         off = off.masked_fill(unclear.view(*unclear.shape, *(1 for _ in off.shape[2:])), 0)
@@ -143,6 +143,13 @@ def _compared(subject: Subject, here: Values, moved: Moved, noise: Noise | None,
         if float(each[worst]) > error:
             error, item = float(each[worst]), worst
     return _Compared(error, item, unclear, wanted[0].dtype)
+
+
+def _shares(weights: Tensor, unclear: Tensor) -> Tensor:
+    """Weights (B, K) of the draws that rounding cannot change, relative to their mean."""
+    clear = weights.masked_fill(unclear, 0)
+    mean = clear.mean(1, keepdim=True)
+    return clear / torch.where(mean == 0, 1, mean)
 
 
 def _complaint(

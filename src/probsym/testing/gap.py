@@ -140,5 +140,6 @@ def _values(
         *(x.repeated(samples) if isinstance(x, EdgeList) else copies(x) for x in inputs),
         mask=masks,
         generator=generator,
+        index=None if index is None else copies(index),
     )
     return [y.unflatten(0, (inputs[0].shape[0], samples)) for y in as_list(estimate.mean)]

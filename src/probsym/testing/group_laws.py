@@ -17,7 +17,7 @@ SMOOTH = 0.05
 SMALL = 720
 """Elements up to which all are listed and checked."""
 DRAWS, WAVES = 2000, 8
-"""Elements whose law is checked, and functions of them whose averages are."""
+"""How many elements are drawn, and of how many functions the averages tell whether their law is uniform."""
 STANDARD_ERRORS = 6.0
 """How far averages of a right law may be from what they should be."""
 
