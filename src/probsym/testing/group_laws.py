@@ -18,6 +18,8 @@ SMALL = 720
 """Elements up to which all are listed and checked."""
 DRAWS, WAVES = 2000, 8
 """How many elements are drawn, and of how many functions the averages tell whether their law is uniform."""
+FEWEST, ENTRIES = 100, 2_000_000
+"""How many are drawn at least where matrices are large, so that all together have about that many entries."""
 STANDARD_ERRORS = 6.0
 """How far averages of a right law may be from what they should be."""
 
@@ -39,8 +41,8 @@ def assert_group_laws(
     equivariant; that what `choose` and `carrier` return acts as the element does; that `elements` lists each element of
     a finite group once; that elements leave the laws in `noise_laws` unchanged; that `opposite` is equivariant; that
     averages by a `quadrature` rule are invariant; that `renaming` agrees with `act`; that an element is determined by
-    its linear part and translation; and that 2000 elements from `haar`, from random features and from `from_uniform`
-    look uniform, if the group is compact.
+    its linear part and translation; and that up to 2000 elements from `haar`, from random features and from
+    `from_uniform` look uniform, if the group is compact.
 
     Args:
         group: any `Group`, including your own.
@@ -286,9 +288,11 @@ class _Laws:
 
     def uniformity(self) -> None:
         """Whether elements that should be uniform have a law that no element changes."""
-        group, count = self.group.linear, (DRAWS,)
+        group = self.group.linear
         if not group.compact:
             return
+        entries = group.matrix(group.identity(size=self.size)).numel()
+        count = (min(DRAWS, max(FEWEST, ENTRIES // entries)),)
         haar = group.haar(count, size=self.size, dtype=self.dtype, generator=self.generator)
         drawn, others = {"haar samples are uniform": haar}, haar
         if group.feature_field is not None:
@@ -312,7 +316,7 @@ class _Laws:
         here = torch.einsum("wij,nij->nw", waves, drawn)
         there = torch.einsum("wij,oik,nkj->now", waves, others, drawn)
         off = torch.stack([there.cos() - here.cos().unsqueeze(1), there.sin() - here.sin().unsqueeze(1)])
-        error = (off.mean(1).abs() / (off.std(1) / DRAWS**0.5 + self.tolerance)).max()
+        error = (off.mean(1).abs() / (off.std(1) / len(drawn) ** 0.5 + self.tolerance)).max()
         if not error < STANDARD_ERRORS:
             raise AssertionError(f"{self.group!r} breaks '{law}': an average is off by {error:.0f} standard errors")
 
