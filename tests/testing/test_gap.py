@@ -170,3 +170,8 @@ def test_leaves_modes_and_global_generator() -> None:
 def test_refused(samples: int, relabellings: int) -> None:
     with pytest.raises(RangeError, match=rf"Expected 2 samples and 1 relabelling or more \(got {samples} and"):
         equivariance_gap(Symmetrized(smooth, "n c -> k", S), inputs(), samples=samples, relabellings=relabellings)
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(RangeError, match="Expected a batch with an item to move"):
+        equivariance_gap(Symmetrized(smooth, "n c -> k", S), inputs()[:0])

@@ -69,6 +69,8 @@ def equivariance_gap(
     if samples < 2 or relabellings < 1:
         raise RangeError(f"Expected 2 samples and 1 relabelling or more (got {samples} and {relabellings})")
     subject = Subject.of(model, signature, groups, output_keys, mask_argument)
+    if inputs and inputs[0].shape[0] == 0:
+        raise RangeError("Expected a batch with an item to move (got an empty one)")
     moved = Moved.at_random(subject.signature, inputs, mask, generator)
     with evaluating(model):
         here = moved.outputs(_values(subject, inputs, mask, samples, generator, index))
