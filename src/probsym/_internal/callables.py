@@ -31,8 +31,9 @@ def class_in_words(value: object) -> str:
     >>> class_in_words(nn.ReLU()), class_in_words(nn.ReLU)
     ('ReLU', 'the class ReLU: write ReLU(...)')
     """
-    name = value.__name__ if isinstance(value, type) else type(value).__name__
-    return f"the class {name}: write {name}(...)" if isinstance(value, type) else name
+    if isinstance(value, type):
+        return f"the class {value.__name__}: write {value.__name__}(...)"
+    return type(value).__name__
 
 
 def takes_mask(function: Callable[..., Any], *, given: bool = True, name: str | None = None) -> bool:

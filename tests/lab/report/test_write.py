@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from probsym.errors import RunError
+from probsym.errors import RunError, WriteError
 from probsym.lab.report import load_results, write_report
 from probsym.lab.report.document import Cell, Grid
 from probsym.lab.report.write import markdown_text, render
@@ -109,7 +109,7 @@ def test_places_that_cannot_be_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="Expected two files"):
         write_report(load_results(tmp_path), tmp_path / "report.md")
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="Expected to write"):
+    with pytest.raises(WriteError, match="Expected to write"):
         write_report(load_results(tmp_path), tmp_path / "file" / "report.html")
 
 
@@ -131,14 +131,14 @@ def test_markdown_means_what_it_says() -> None:
 def test_both_files_or_neither(tmp_path: Path) -> None:
     write_result(tmp_path / "results", result("exp/gin", not_separated=1.0))
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="Expected to write a report"):
+    with pytest.raises(WriteError, match=r"Expected to write .*report\.html, .*is a file"):
         write_report(load_results(tmp_path / "results"), tmp_path / "report.html", tmp_path / "file" / "report.md")
     assert not (tmp_path / "report.html").exists()
 
 
 def test_a_full_disk_or_a_kill_leaves_no_part_of_a_report(tmp_path: Path) -> None:
     data, page = load_results(write_everything(tmp_path / "results")), tmp_path / "report.html"
-    with full_at(1000), pytest.raises(RunError, match=r"Expected to write a report .*File too large"):
+    with full_at(1000), pytest.raises(WriteError, match=r"Expected to write .*report\.html.*File too large"):
         write_report(data, page)
     assert not list(tmp_path.glob("*report*"))
     with pytest.raises(Killed), killed_at(1000):

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from probsym._internal.atomic_write import atomic_write
-from probsym.errors import RunError, WriteError
+from probsym.errors import RunError
 from probsym.lab.colours import COLOURS, DARK_COLOURS
 from probsym.lab.report.load import ReportData
 from probsym.lab.report.sections import LEAD, TITLE, document
@@ -66,10 +66,7 @@ def write_report(
         render("page.html", document=contents, palettes=(COLOURS, DARK_COLOURS)),
         render("report.md", document=contents),
     )
-    try:
-        with atomic_write(*places, overwrite=False) as partials:
-            for partial, text in zip(partials, texts, strict=True):
-                partial.write_text(text, encoding="utf-8", errors="replace")
-    except (FileExistsError, WriteError) as error:
-        raise RunError(f"Expected to write a report to {page} (got: {error})") from error
+    with atomic_write(*places, overwrite=False) as partials:
+        for partial, text in zip(partials, texts, strict=True):
+            partial.write_text(text, encoding="utf-8", errors="replace")
     return places
